@@ -1,0 +1,44 @@
+# Two commands: `make demo` and `make test`. Each sets up what it needs in .venv first.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-slow lint format clean
+
+demo: $(VENV)/.run
+	$(BIN)/solfa demo
+
+test: $(VENV)/.dev lint
+	$(BIN)/pytest
+
+test-slow: $(VENV)/.dev
+	$(BIN)/pytest -m "slow or not slow"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# torch comes first and alone: with it in place no other package pulls a CUDA build.
+$(VENV)/.torch: constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) $$(grep '^torch==' constraints.txt)
+	touch $@
+
+$(VENV)/.run: $(VENV)/.torch pyproject.toml
+	$(INSTALL) -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml
+	$(INSTALL) -e ".[dev,av]"
+	touch $@ $(VENV)/.run
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

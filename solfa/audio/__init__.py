@@ -1,0 +1,1 @@
+"""The only code that knows audio files: probe, read a span, resample, write, and the collections they come in."""

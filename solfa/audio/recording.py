@@ -1,0 +1,58 @@
+"""What the rest of Solfa knows about a source of audio: one `Recording` per file or tar member."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+
+class Location(NamedTuple):
+    """Where the bytes of one recording are: a file, or a byte range of an uncompressed tar."""
+
+    path: Path
+    offset: int = 0
+    size: int | None = None
+    """Bytes of the member; None for a whole file."""
+    format_hint: str = ""
+    """The lower-case extension of the name, e.g. `.flac`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One recording of a source, not opened yet."""
+
+    key: str
+    """Unique and stable name: the escaped relative path, or the table's own id. The stem of its clips' ids."""
+    uri: str
+    """The escaped path, relative to the source's root where it lies below it, else absolute."""
+    size_bytes: int = 0
+    mtime_ns: int = 0
+    member: str | None = None
+    """Name inside the tar at `uri`, with its byte range."""
+    member_offset: int = 0
+    member_size: int = 0
+    caption: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Everything the source says about it, as JSON values (the caption's own column included)."""
+    error: str | None = None
+    """Why it cannot be read (missing, dangling link, not a file); it becomes a failed row."""
+
+
+class AudioInfo(NamedTuple):
+    """What a file's header says."""
+
+    sample_rate: int
+    num_channels: int
+    num_samples: int
+    format: str
+
+
+class Source(Protocol):
+    """A collection of recordings in a deterministic order that does not depend on the file system's."""
+
+    @property
+    def root(self) -> Path:
+        """What relative uris are relative to."""
+        ...
+
+    def recordings(self) -> Iterator[Recording]: ...

@@ -1,0 +1,117 @@
+"""The one interface of all codecs, and what they produce.
+
+Arrays are frame-major: codes `[B, T, K]`, latents `[B, T, Z]`. All clips of a batch have the same number of waveform
+samples, because padding one clip to the length of another changes its codes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Float, Num
+from torch import Tensor
+
+Kind = Literal["codes", "latents"]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch of encoded clips, on the codec's device."""
+
+    array: Num[Tensor, "B T W"]
+    """Codes (any integer dtype, W = num_codebooks) or latents (float, W = latent_channels)."""
+    num_samples: int
+    """Length of every clip at the codec's sample rate; decoding trims to it."""
+    scales: Float[Tensor, "B F"] | None = None
+    """Loudness of each chunk, for codecs that normalise (EnCodec 48 kHz)."""
+
+
+class StoredClip(Protocol):
+    """What `Codec.decode` needs of a clip that was read from a dataset."""
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]: ...  # [T, W]
+    @property
+    def num_samples(self) -> int: ...
+    @property
+    def scales(self) -> np.ndarray[Any, Any] | None: ...
+
+
+class Codec(Protocol):
+    """Maps a waveform to codes or latents and back, deterministically."""
+
+    @property
+    def name(self) -> str:
+        """How a person calls it; loading it again takes `spec`."""
+        ...
+
+    @property
+    def spec(self) -> str:
+        """The text that `load_codec` turns into this codec again, e.g. `mulaw:bits=8,sample_rate=16000`."""
+        ...
+
+    @property
+    def sample_rate(self) -> int: ...
+    @property
+    def num_channels(self) -> int: ...
+    @property
+    def hop_length(self) -> int:
+        """Waveform samples per frame."""
+        ...
+
+    @property
+    def frame_rate(self) -> float: ...
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def num_codebooks(self) -> int | None:
+        """K; None for latents."""
+        ...
+
+    @property
+    def codebook_size(self) -> int | None:
+        """Entries per codebook; None for latents."""
+        ...
+
+    @property
+    def latent_channels(self) -> int | None:
+        """Z; None for codes."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that changes the numbers: architecture, weights, options, precision."""
+        ...
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """The parts of the fingerprint in plain JSON values, so that two datasets can be compared by name."""
+        ...
+
+    def encode(self, audio: Float[Tensor, "B C N"]) -> Encoded:
+        """Encode clips of equal length, N >= 1; every sample is covered by a frame."""
+        ...
+
+    def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:
+        """Decode to exactly `num_samples` samples: `[B, C, N]` for a batch, `[C, N]` for a stored clip."""
+        ...
+
+
+def as_batch(encoded: Encoded | StoredClip, device: torch.device | str) -> tuple[Encoded, bool]:
+    """View a stored clip as a batch of one on `device`; the flag says that it was one."""
+    if isinstance(encoded, Encoded):
+        return encoded, False
+    # Stored arrays are read-only memory maps of dtypes (uint16) that torch hardly computes with: copy and widen.
+    array = np.asarray(encoded.array)
+    wide = array.astype(np.int64 if array.dtype.kind in "ui" else np.float32)
+    scales = None if encoded.scales is None else torch.from_numpy(np.array(encoded.scales, np.float32))[None]
+    return (
+        Encoded(
+            torch.from_numpy(wide)[None].to(device),
+            encoded.num_samples,
+            None if scales is None else scales.to(device),
+        ),
+        True,
+    )

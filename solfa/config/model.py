@@ -1,0 +1,45 @@
+"""The base of every config model, and the sentence a user reads when a value does not fit."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from solfa.errors import ConfigError
+
+
+class Config(BaseModel):
+    """A frozen record that refuses unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+C = TypeVar("C", bound=Config)
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """Suggest the closest of `words`, as the tail of a sentence; empty when none is close."""
+    close = get_close_matches(word, list(words), n=1, cutoff=0.6)
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+def parse_config(model: type[C], values: Mapping[str, Any], where: str) -> C:
+    """Validate `values`, answering a fault with one sentence that begins with `where`."""
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError(f"{where}: " + "; ".join(_sentences(model, error))) from None
+
+
+def _sentences(model: type[Config], error: ValidationError) -> Iterable[str]:
+    for fault in error.errors(include_url=False):
+        field = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            yield f"{field}: unknown field{nearest(str(fault['loc'][-1]), model.model_fields)}"
+        elif fault["type"] == "missing":
+            yield f"{field}: missing"
+        else:
+            found = "" if isinstance(fault["input"], dict) else f", found {fault['input']!r}"
+            message = fault["msg"].removeprefix("Value error, ")
+            yield f"{field}: {message}{found}" if field else message

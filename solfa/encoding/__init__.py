@@ -1,0 +1,1 @@
+"""From audio to a dataset: plan purely, encode shard by shard, commit once."""

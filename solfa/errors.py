@@ -1,0 +1,17 @@
+"""The faults a user can meet: each is one sentence that says where, what was expected, what was found, what to do."""
+
+
+class SolfaError(Exception):
+    """Anything that Solfa reports as a sentence instead of a traceback."""
+
+
+class ConfigError(SolfaError, ValueError):
+    """A setting, a path or a combination that the user got wrong."""
+
+
+class StoreError(SolfaError):
+    """A dataset that is not what was asked for, or not what it claims to be."""
+
+
+class AudioError(SolfaError):
+    """Audio that cannot be decoded; of one clip among many it becomes a row with a reason."""

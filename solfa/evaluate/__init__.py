@@ -1,0 +1,1 @@
+"""Measurements over audio and over what was encoded."""

@@ -1,0 +1,21 @@
+"""Named places where a test can kill the process, to prove that nothing is lost there."""
+
+import os
+import signal
+
+VARIABLE = "SOLFA_CRASH_AT"
+
+
+def crash_point(name: str) -> None:
+    """Die by SIGKILL here if the environment says so: `SOLFA_CRASH_AT=commit:before` or `commit:before#3` (third pass)."""
+    wanted = os.environ.get(VARIABLE)
+    if wanted is None:
+        return
+    point, _, countdown = wanted.partition("#")
+    if point != name:
+        return
+    remaining = int(countdown or 1) - 1
+    if remaining:
+        os.environ[VARIABLE] = f"{point}#{remaining}"
+    else:
+        os.kill(os.getpid(), signal.SIGKILL)

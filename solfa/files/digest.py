@@ -1,0 +1,23 @@
+"""SHA-256 digests of files and of plain values."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+
+def file_sha256(path: Path) -> str:
+    """Hash a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def canonical_json(value: Any) -> bytes:
+    """Serialise a plain value so that equal values give equal bytes."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.encode()
+
+
+def value_sha256(value: Any) -> str:
+    """Hash a plain value."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()

@@ -1,0 +1,1 @@
+"""The dataset format: arrays and clips in immutable files. Knows nothing of codecs."""
