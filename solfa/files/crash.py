@@ -7,7 +7,7 @@ VARIABLE = "SOLFA_CRASH_AT"
 
 
 def crash_point(name: str) -> None:
-    """Die by SIGKILL here if the environment says so: `SOLFA_CRASH_AT=commit:before` or `commit:before#3` (third pass)."""
+    """Die by SIGKILL here if the environment says so: `SOLFA_CRASH_AT=NAME`, or `NAME#3` for the third pass."""
     wanted = os.environ.get(VARIABLE)
     if wanted is None:
         return

@@ -1,0 +1,154 @@
+"""Where the files of a dataset are, and which of them exist.
+
+    music.solfa/
+      dataset.json                 settings and array schema, written first
+      plan/00000.parquet           the frozen list of clips; later parts append to it
+      data/00017-<hash>.arrow      arrays
+      meta/00017-<hash>.parquet    one row per clip
+      commit/00017.json            the shard exists when this exists
+      manifest/000001.json         a finished state, which readers pin
+      .tmp/                        what is being written, and who is at work
+
+Every file is create-only, so each step only ever adds to what the steps before it left.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from solfa.config import Config, parse_config
+from solfa.errors import ConfigError, StoreError
+from solfa.files.publish import create_once
+from solfa.store.schema import FORMAT_VERSION, Commit, DatasetInfo, FileRecord, Manifest, record_bytes
+
+R = TypeVar("R", bound=Config)
+
+
+def info_path(root: Path) -> Path:
+    """Name the settings file."""
+    return root / "dataset.json"
+
+
+def plan_path(root: Path, part: int) -> Path:
+    """Name one part of the plan."""
+    return root / "plan" / f"{part:05d}.parquet"
+
+
+def commit_path(root: Path, shard: int) -> Path:
+    """Name the commit of one shard."""
+    return root / "commit" / f"{shard:05d}.json"
+
+
+def manifest_path(root: Path, number: int) -> Path:
+    """Name one manifest."""
+    return root / "manifest" / f"{number:06d}.json"
+
+
+def content_name(shard: int, sha256: str, suffix: str) -> str:
+    """Name a data or meta file after its content."""
+    return f"{shard:05d}-{sha256[:16]}{suffix}"
+
+
+def is_dataset(root: Path) -> bool:
+    """Say whether `root` holds a dataset, finished or not."""
+    return info_path(root).is_file()
+
+
+def numbered(folder: Path, suffix: str) -> list[int]:
+    """List the numbers of the files `<number><suffix>` in a folder, in order."""
+    if not folder.is_dir():
+        return []
+    pattern = re.compile(rf"([0-9]+){re.escape(suffix)}")
+    return sorted(int(match[1]) for name in folder.iterdir() if (match := pattern.fullmatch(name.name)))
+
+
+def plan_parts(root: Path) -> list[int]:
+    """List the parts of the plan that exist."""
+    return numbered(root / "plan", ".parquet")
+
+
+def committed_shards(root: Path) -> list[int]:
+    """List the shards that exist."""
+    return numbered(root / "commit", ".json")
+
+
+def manifests(root: Path) -> list[int]:
+    """List the manifests that exist."""
+    return numbered(root / "manifest", ".json")
+
+
+def _read(model: type[R], path: Path, what: str) -> R:
+    try:
+        values = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise StoreError(f"{path}: {what} is missing") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path}: {what} is not readable JSON ({error}); the file was damaged") from None
+    if not isinstance(values, dict):
+        raise StoreError(f"{path}: {what} must be a JSON object, found {type(values).__name__}")
+    try:
+        return parse_config(model, values, str(path))
+    except ConfigError as error:
+        raise StoreError(f"{what} is damaged or of another version: {error}") from None
+
+
+def read_info(root: Path) -> DatasetInfo:
+    """Read dataset.json."""
+    path = info_path(root)
+    if not path.is_file():
+        found = "a folder without dataset.json" if root.is_dir() else "no such folder"
+        raise StoreError(f"{root}: expected a Solfa dataset, found {found}; `solfa encode SOURCE {root}` makes one")
+    version = _peek_version(path)
+    if version not in (None, FORMAT_VERSION):
+        raise StoreError(
+            f"{path}: format version {version}, this Solfa reads version {FORMAT_VERSION}; update Solfa to read it"
+        )
+    return _read(DatasetInfo, path, "dataset.json")
+
+
+def _peek_version(path: Path) -> object:
+    try:
+        values = json.loads(path.read_bytes())
+    except (ValueError, UnicodeDecodeError):
+        return None
+    return values.get("format_version") if isinstance(values, dict) else None
+
+
+def read_commit(root: Path, shard: int) -> Commit:
+    """Read the commit of one shard."""
+    commit = _read(Commit, commit_path(root, shard), "the commit")
+    if commit.shard != shard:
+        raise StoreError(f"{commit_path(root, shard)}: holds the commit of shard {commit.shard}; the file was renamed")
+    return commit
+
+
+def read_manifest(root: Path, number: int) -> Manifest:
+    """Read one manifest."""
+    return _read(Manifest, manifest_path(root, number), "the manifest")
+
+
+def create_info(root: Path, info: DatasetInfo) -> DatasetInfo:
+    """Write dataset.json unless it exists; return the one that counts."""
+    create_once(root, info_path(root), record_bytes(info))
+    return read_info(root)
+
+
+def create_numbered_manifest(root: Path, manifest_of: Callable[[int], Manifest]) -> Manifest:
+    """Write the next manifest, unless the latest one already pins the same content."""
+    while True:
+        existing = manifests(root)
+        number = (existing[-1] if existing else 0) + 1
+        manifest = manifest_of(number)
+        if existing:
+            latest = read_manifest(root, existing[-1])
+            if latest.digest == manifest.digest:
+                return latest
+        if create_once(root, manifest_path(root, number), record_bytes(manifest)):
+            return manifest
+
+
+def file_record(path: Path, sha256: str, name: str | None = None) -> FileRecord:
+    """Describe a file that was just written."""
+    return FileRecord(name=name or path.name, size_bytes=path.stat().st_size, sha256=sha256)

@@ -1,0 +1,150 @@
+"""The frozen plan on disk: one Parquet file per part, one row group per shard, one row per clip.
+
+A worker reads the row group of the shard it works on and nothing else, so its memory does not grow with the plan.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from solfa.errors import StoreError
+from solfa.files.digest import file_sha256
+from solfa.files.publish import publish, temporary_path
+from solfa.store.layout import file_record, plan_parts, plan_path
+from solfa.store.schema import PlanRecord
+
+PLAN_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("uri", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("mtime_ns", pa.int64(), nullable=False),
+        pa.field("member", pa.string()),
+        pa.field("member_offset", pa.int64(), nullable=False),
+        pa.field("member_size", pa.int64(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("stop", pa.int64(), nullable=False),
+        pa.field("num_samples", pa.int64(), nullable=False),
+        pa.field("source_sample_rate", pa.int32(), nullable=False),
+        pa.field("source_num_channels", pa.int32(), nullable=False),
+        pa.field("source_num_samples", pa.int64(), nullable=False),
+        pa.field("source_format", pa.string(), nullable=False),
+        pa.field("caption", pa.string()),
+        pa.field("metadata", pa.string(), nullable=False),
+        pa.field("error", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedClip:
+    """One clip to encode: which samples of which recording, and what is known about it."""
+
+    id: str
+    key: str
+    uri: str
+    size_bytes: int = 0
+    mtime_ns: int = 0
+    member: str | None = None
+    member_offset: int = 0
+    member_size: int = 0
+    start: int = 0
+    """First sample of the recording, at its own rate."""
+    stop: int = 0
+    num_samples: int = 0
+    """Length at the codec's sample rate; clips of equal length may share a batch."""
+    source_sample_rate: int = 0
+    source_num_channels: int = 0
+    source_num_samples: int = 0
+    source_format: str = ""
+    caption: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    """Why it cannot be encoded, known before trying."""
+
+    def as_row(self) -> dict[str, Any]:
+        """Spell it as the columns of the plan."""
+        return {**asdict(self), "metadata": json.dumps(self.metadata, ensure_ascii=False, sort_keys=True)}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "PlannedClip":
+        """Invert `as_row`."""
+        return cls(**{**row, "metadata": json.loads(row["metadata"])})
+
+
+class ShardOfPlan(NamedTuple):
+    """Which row group of which part describes a shard."""
+
+    shard: int
+    part: int
+    row_group: int
+    num_clips: int
+
+
+def write_plan_part(root: Path, part: int, shards: Iterator[pa.Table]) -> bool:
+    """Write one part, a row group per table; return False if another process was first."""
+    temporary = temporary_path(root, "plan")
+    try:
+        with pq.ParquetWriter(temporary, PLAN_SCHEMA, compression="zstd") as writer:
+            for table in shards:
+                writer.write_table(table, row_group_size=max(1, table.num_rows))
+        return publish(temporary, plan_path(root, part))
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _open_part(root: Path, part: int) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(plan_path(root, part))
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{plan_path(root, part)}: the plan cannot be read ({error}); the file was damaged") from None
+
+
+def list_shards(root: Path) -> list[ShardOfPlan]:
+    """List all planned shards; numbers run on from part to part."""
+    parts = plan_parts(root)
+    if parts != list(range(len(parts))):
+        raise StoreError(f"{root / 'plan'}: expected parts 0 to {len(parts) - 1}, found {parts}; a file is missing")
+    shards: list[ShardOfPlan] = []
+    for part in parts:
+        with _open_part(root, part) as file:
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                shards.append(ShardOfPlan(len(shards), part, group, rows))
+    return shards
+
+
+def read_shard_plan(root: Path, shard: ShardOfPlan) -> list[PlannedClip]:
+    """Read the clips of one shard, in the order they are encoded and stored."""
+    with _open_part(root, shard.part) as file:
+        try:
+            rows = file.read_row_group(shard.row_group).to_pylist()
+        except (pa.ArrowException, OSError) as error:
+            path = plan_path(root, shard.part)
+            raise StoreError(f"{path}: row group {shard.row_group} cannot be read ({error})") from None
+    return [PlannedClip.from_row(row) for row in rows]
+
+
+def iterate_plan_columns(root: Path, columns: list[str]) -> Iterator[dict[str, list[Any]]]:
+    """Go through some columns of the whole plan, a shard at a time."""
+    for part in plan_parts(root):
+        with _open_part(root, part) as file:
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(group, columns=columns).to_pydict()
+
+
+def plan_record(root: Path, part: int) -> PlanRecord:
+    """Describe one part for a manifest."""
+    path = plan_path(root, part)
+    with _open_part(root, part) as file:
+        return PlanRecord(
+            file=file_record(path, file_sha256(path)),
+            num_clips=file.metadata.num_rows,
+            num_shards=file.num_row_groups,
+        )

@@ -1,0 +1,156 @@
+"""Read one shard: its meta rows, and its arrays as views of the memory-mapped data file."""
+
+import json
+import mmap
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from solfa.errors import StoreError
+from solfa.store.schema import META_SCHEMA, ArraySpec, Commit
+
+
+class FailedClip(NamedTuple):
+    """A clip without an array, and why."""
+
+    id: str
+    error: str
+    uri: str
+
+
+class Clip:
+    """One clip: its array, and what is known about it, read when asked for."""
+
+    __slots__ = ("_row", "_shard", "array")
+
+    def __init__(self, shard: "ShardReader", row: int, array: np.ndarray[Any, Any]) -> None:
+        self._shard, self._row = shard, row
+        self.array = array
+        """[T, W], read-only, a view of the file."""
+
+    def __repr__(self) -> str:
+        return f"Clip({self.id!r}, {self.array.dtype} {list(self.array.shape)}, {self.seconds:.2f} s)"
+
+    @property
+    def id(self) -> str:
+        return self._shard.ids[self._row]
+
+    @property
+    def num_frames(self) -> int:
+        return len(self.array)
+
+    @property
+    def num_samples(self) -> int:
+        """Length of the waveform at the codec's sample rate."""
+        return int(self._value("num_samples"))
+
+    @property
+    def seconds(self) -> float:
+        return float(self._value("seconds"))
+
+    @property
+    def caption(self) -> str | None:
+        return self._value("caption")  # type: ignore[no-any-return]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return json.loads(self._value("metadata"))  # type: ignore[no-any-return]
+
+    @property
+    def scales(self) -> np.ndarray[Any, Any] | None:
+        """Loudness of each chunk, for codecs that normalise."""
+        scales = self._value("scales")
+        return None if scales is None else np.array(scales, np.float32)
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Where it came from: uri, tar member, first and last sample, rate, channels, length and format there."""
+        names = ("key", "uri", "member", "start", "stop")
+        found = {name: self._value(name) for name in names}
+        described = ("sample_rate", "num_channels", "num_samples", "format")
+        return found | {name: self._value(f"source_{name}") for name in described}
+
+    def _value(self, column: str) -> Any:
+        return self._shard.stored.column(column)[self._row].as_py()
+
+
+class ShardReader:
+    """The committed files of one shard, opened lazily."""
+
+    def __init__(self, root: Path, commit: Commit, spec: ArraySpec) -> None:
+        self._data = root / "data" / commit.data.name
+        self._meta = root / "meta" / commit.meta.name
+        self._commit, self._spec = commit, spec
+
+    def clip(self, row: int) -> Clip:
+        """Read one clip of the shard."""
+        return Clip(self, row, self.array(row))
+
+    def array(self, row: int) -> np.ndarray[Any, Any]:
+        """View the array of one clip."""
+        values, bounds, width = self._values
+        start, stop = bounds[row]
+        return values[start:stop].reshape(-1, width)
+
+    @cached_property
+    def _values(self) -> tuple[np.ndarray[Any, Any], list[tuple[int, int]], int]:
+        """The whole data file as one array of items, and the item range of each clip, bounds-checked."""
+        dtype = self._spec.numpy_dtype
+        size = _expect_size(self._data, self._commit.data.size_bytes)
+        columns = self._read_meta(["status", "byte_offset", "byte_length", "num_frames"])
+        offset, length, frames = (
+            columns.column(name).to_numpy().astype(np.int64) for name in ("byte_offset", "byte_length", "num_frames")
+        )
+        outside = (offset < 0) | (length < 0) | (offset + length > size) | (offset % dtype.itemsize != 0)
+        if (outside | (length != frames * self._spec.bytes_per_frame)).any() or len(offset) != self._commit.num_clips:
+            raise StoreError(f"{self._meta}: byte ranges do not fit {self._data.name}; run `solfa verify`")
+        with self._data.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        values = np.frombuffer(mapped, dtype, count=size // dtype.itemsize)
+        start = offset // dtype.itemsize
+        stop = start + length // dtype.itemsize
+        return values, list(zip(start.tolist(), stop.tolist(), strict=True)), self._spec.width
+
+    @cached_property
+    def num_frames(self) -> np.ndarray[Any, Any]:
+        """Frames of every clip, int64."""
+        return self._read_meta(["status", "num_frames"]).column("num_frames").to_numpy().astype(np.int64)
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Ids of every clip."""
+        return self._read_meta(["status", "id"]).column("id").to_pylist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def stored(self) -> pa.Table:
+        """Meta rows of the clips that have an array."""
+        return self._read_meta(META_SCHEMA.names).combine_chunks()
+
+    def failures(self) -> list[FailedClip]:
+        """List the clips that have none."""
+        table = self._read_meta(["status", "id", "error", "uri"], status="failed")
+        return [FailedClip(row["id"], row["error"] or "unknown", row["uri"]) for row in table.to_pylist()]
+
+    def _read_meta(self, columns: Sequence[str], status: str = "ok") -> pa.Table:
+        _expect_size(self._meta, self._commit.meta.size_bytes)
+        try:
+            table = pq.read_table(self._meta, columns=list(columns), partitioning=None, use_threads=False)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise StoreError(f"{self._meta}: cannot be read ({error}); run `solfa verify`") from None
+        return table if not self._commit.num_failed and status == "ok" else table.filter(pc.field("status") == status)
+
+
+def _expect_size(path: Path, size: int) -> int:
+    try:
+        found = path.stat().st_size
+    except FileNotFoundError:
+        raise StoreError(f"{path}: missing, though it is committed; run `solfa verify`") from None
+    if found != size:
+        raise StoreError(f"{path}: expected {size} bytes, found {found}; run `solfa verify`")
+    return found

@@ -1,0 +1,51 @@
+"""How far a dataset is: planned, committed, failed, at work."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from solfa.store.layout import committed_shards, manifests, read_commit, read_info
+from solfa.store.lease import live_leases
+from solfa.store.plan_file import list_shards
+from solfa.store.schema import DatasetInfo
+
+
+class Status(NamedTuple):
+    """Counts over the plan and the commits."""
+
+    info: DatasetInfo
+    planned_shards: int
+    planned_clips: int
+    committed_shards: int
+    stored_clips: int
+    failed_clips: int
+    num_frames: int
+    seconds: float
+    num_bytes: int
+    latest_manifest: int | None
+    shards_at_work: list[int]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether a manifest pins all that is planned."""
+        return self.latest_manifest is not None and self.committed_shards >= self.planned_shards
+
+
+def read_status(root: Path) -> Status:
+    """Count what is there; reads only small files."""
+    info = read_info(root)
+    planned = list_shards(root)
+    commits = [read_commit(root, shard) for shard in committed_shards(root)]
+    numbers = manifests(root)
+    return Status(
+        info=info,
+        planned_shards=len(planned),
+        planned_clips=sum(shard.num_clips for shard in planned),
+        committed_shards=len(commits),
+        stored_clips=sum(commit.num_clips for commit in commits),
+        failed_clips=sum(commit.num_failed for commit in commits),
+        num_frames=sum(commit.num_frames for commit in commits),
+        seconds=sum(commit.num_samples for commit in commits) / info.array.sample_rate,
+        num_bytes=sum(commit.data.size_bytes + commit.meta.size_bytes for commit in commits),
+        latest_manifest=numbers[-1] if numbers else None,
+        shards_at_work=live_leases(root),
+    )
