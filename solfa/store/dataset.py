@@ -68,8 +68,8 @@ class Dataset(Sequence[Clip]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Open files stay behind: a loader's worker process opens its own.
-        derived = {"_shards": {}}
-        return {key: value for key, value in self.__dict__.items() if key not in ("num_frames", "_by_id")} | derived
+        kept = {key: value for key, value in self.__dict__.items() if key not in ("num_frames", "_by_id")}
+        return {**kept, "_shards": {}}
 
     def __len__(self) -> int:
         return self._num_clips

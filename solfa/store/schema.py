@@ -58,7 +58,7 @@ class ArraySpec(Config):
 class DatasetInfo(Config):
     """The content of dataset.json: written once, before anything else."""
 
-    format_version: Literal[1] = FORMAT_VERSION
+    format_version: Literal[1] = 1
     codec: str
     """The text that loads the codec again (a name, a path, a Hub id)."""
     array: ArraySpec

@@ -80,7 +80,7 @@ class ShardWriter:
             self._rows.append(_meta_row(outcome, self._spec, num_frames=0, checksum=None))
             return
         array = _as_stored(outcome.array, self._spec, outcome.clip.id)
-        self._rows.append(_meta_row(outcome, self._spec, num_frames=len(array), checksum=zlib.crc32(array)))
+        self._rows.append(_meta_row(outcome, self._spec, num_frames=len(array), checksum=zlib.crc32(array.data)))
         self._pending.append((outcome.clip.id, array))
         self._pending_bytes += array.nbytes
         if len(self._pending) >= ROWS_PER_BATCH or self._pending_bytes >= BYTES_PER_BATCH:

@@ -120,7 +120,7 @@ class ShardReader:
     @cached_property
     def num_frames(self) -> np.ndarray[Any, Any]:
         """Frames of every clip, int64."""
-        return self._read_meta(["status", "num_frames"]).column("num_frames").to_numpy().astype(np.int64)
+        return np.asarray(self._read_meta(["status", "num_frames"]).column("num_frames"), np.int64)
 
     @cached_property
     def ids(self) -> list[str]:

@@ -64,12 +64,8 @@ def verify(root: Path, on_shard: Callable[[int, int], None] = lambda done, total
         on_shard(done, len(numbers))
     missing = sorted(set(planned) - set(numbers))
     if missing:
-        problems.append(
-            Problem(
-                "commit",
-                f"unfinished: {len(missing)} of {len(planned)} shards are not committed (first: {missing[0]:05d})",
-            )
-        )
+        found = f"{len(missing)} of {len(planned)} shards are not committed (first: {missing[0]:05d})"
+        problems.append(Problem("commit", f"unfinished: {found}; run the same `solfa encode` again"))
     problems += _check_manifests(root, commits, info.fingerprint)
     problems += _check_foreign_files(root)
     return Verification(
@@ -119,9 +115,7 @@ def _check_rows(root: Path, commit: Commit, planned: ShardOfPlan, meta: pa.Table
     found = meta.column("id").to_pylist()
     if found != expected:
         difference = sorted(set(expected) ^ set(found))
-        what = (
-            f"clips differ from the plan: {difference[:3]}" if difference else "clips are in another order than planned"
-        )
+        what = f"clips differ from the plan: {difference[:3]}" if difference else "clips are not in plan order"
         yield Problem(name, what)
     stored = meta.column("status").to_pylist().count("ok")
     if (stored, len(found) - stored) != (commit.num_clips, commit.num_failed):
@@ -165,7 +159,7 @@ def _check_clip(found: tuple[str, int, np.ndarray[Any, Any]], row: dict[str, Any
         yield f"the data file has {clip_id!r} here"
     if not num_frames == row["num_frames"] == len(values) / spec.width:
         yield f"{len(values)} values are not {row['num_frames']} frames of {spec.width}"
-    if zlib.crc32(np.ascontiguousarray(values)) != row["checksum"]:
+    if zlib.crc32(values.tobytes()) != row["checksum"]:
         yield "its checksum does not fit"
     if spec.codebook_size is not None and values.size and int(values.max()) >= spec.codebook_size:
         yield f"holds code {int(values.max())}, the codebook has {spec.codebook_size} entries"
