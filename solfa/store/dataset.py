@@ -90,6 +90,9 @@ class Dataset(Sequence[Clip]):
         shard, row = self._locate(index)
         return shard.clip(row)
 
+    def __contains__(self, item: object) -> bool:
+        return item in self._by_id if isinstance(item, str) else super().__contains__(item)
+
     def __iter__(self) -> Iterator[Clip]:
         for index in range(len(self)):
             yield self[index]
@@ -100,10 +103,10 @@ class Dataset(Sequence[Clip]):
         return shard.array(row)[start:stop]
 
     def _locate(self, index: int) -> tuple[ShardReader, int]:
+        if not -self._num_clips <= index < self._num_clips:
+            raise IndexError(f"clip {index} of a dataset of {self._num_clips}")
         if index < 0:
             index += self._num_clips
-        if not 0 <= index < self._num_clips:
-            raise IndexError(f"clip {index} of a dataset of {self._num_clips}")
         position = index if self._rows is None else int(self._rows[index])
         number = bisect_right(self._starts, position) - 1
         shard = self._shards.get(number)
@@ -131,10 +134,13 @@ class Dataset(Sequence[Clip]):
 
     def select(self, indices: Sequence[int] | np.ndarray[Any, Any] | range) -> "Dataset":
         """Keep the clips at `indices`, in that order."""
-        wanted = np.asarray(indices, dtype=np.int64).reshape(-1)
-        wanted = np.where(wanted < 0, wanted + len(self), wanted)
-        if wanted.size and not (wanted.min() >= 0 and wanted.max() < len(self)):
+        given = np.asarray(indices).reshape(-1)
+        if given.size and given.dtype.kind not in "iu":
+            raise TypeError(f"select takes integer indices, found {given.dtype}; of a mask use numpy.flatnonzero")
+        wanted = given.astype(np.int64)
+        if wanted.size and not (wanted.min() >= -len(self) and wanted.max() < len(self)):
             raise IndexError(f"indices from {wanted.min()} to {wanted.max()} of a dataset of {len(self)} clips")
+        wanted = np.where(wanted < 0, wanted + len(self), wanted)
         rows = wanted if self._rows is None else self._rows[wanted]
         return Dataset(self.path, self.info, self._commits, self._manifest_digest, rows)
 
@@ -148,7 +154,8 @@ class Dataset(Sequence[Clip]):
 
     def ids(self) -> list[str]:
         """List the ids of all clips."""
-        return [self[index].id for index in range(len(self))]
+        ids = [clip_id for commit in self._commits for clip_id in ShardReader(self.path, commit, self.info.array).ids]
+        return ids if self._rows is None else [ids[row] for row in self._rows.tolist()]
 
     def index_of(self, clip_id: str) -> int:
         """Find a clip by its id."""

@@ -10,28 +10,52 @@ from solfa.store.lease import STALE_SECONDS, live_leases
 
 def leftovers(root: Path) -> list[Path]:
     """List the files of a dataset that nothing refers to."""
+    return [*_temporary_files(root), *_unnamed(root, _content_files(root))]
+
+
+def _temporary_files(root: Path) -> list[Path]:
+    return [path for path in sorted((root / TEMPORARY).glob("*")) if path.is_file()]
+
+
+def _content_files(root: Path) -> list[Path]:
+    return [*sorted((root / "data").glob("*.arrow")), *sorted((root / "meta").glob("*.parquet"))]
+
+
+def _unnamed(root: Path, files: list[Path]) -> list[Path]:
     commits = [read_commit(root, shard) for shard in committed_shards(root)]
-    named = {commit.data.name for commit in commits} | {commit.meta.name for commit in commits}
-    found = [path for path in sorted((root / TEMPORARY).glob("*")) if path.is_file()]
-    for folder, suffix in (("data", ".arrow"), ("meta", ".parquet")):
-        found += [path for path in sorted((root / folder).glob(f"*{suffix}")) if path.name not in named]
-    return found
+    named = {Path("data", commit.data.name) for commit in commits}
+    named |= {Path("meta", commit.meta.name) for commit in commits}
+    return [path for path in files if path.relative_to(root) not in named]
 
 
 def collect_garbage(root: Path, *, dry_run: bool = False) -> list[Path]:
     """Remove the leftovers and list them; refuse while an encoder is at work, whose files they may be."""
     read_info(root)
+    _refuse_while_at_work(root)
+    if dry_run:
+        return leftovers(root)
+    # The order matters. Emptying .tmp takes the unfinished commit from a process that only seemed dead, so nothing
+    # below can be committed any more by it. A process that starts now holds its lease until it has committed: if
+    # there is none after the files were listed, the commits read last name all of them that count.
+    temporary = _remove(_temporary_files(root))
+    folder = root / TEMPORARY
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+    files = _content_files(root)
+    _refuse_while_at_work(root)
+    return temporary + _remove(_unnamed(root, files))
+
+
+def _remove(paths: list[Path]) -> list[Path]:
+    for path in paths:
+        path.unlink(missing_ok=True)
+    return paths
+
+
+def _refuse_while_at_work(root: Path) -> None:
     alive = live_leases(root)
     if alive:
         raise StoreError(
             f"{root}: an encoder is at work on shard {alive[0]} (or was, less than {STALE_SECONDS:.0f} s ago); "
             "wait until it ends and try again"
         )
-    found = leftovers(root)
-    if not dry_run:
-        for path in found:
-            path.unlink(missing_ok=True)
-        temporary = root / TEMPORARY
-        if temporary.is_dir() and not any(temporary.iterdir()):
-            temporary.rmdir()
-    return found

@@ -56,27 +56,27 @@ def is_dataset(root: Path) -> bool:
     return info_path(root).is_file()
 
 
-def numbered(folder: Path, suffix: str) -> list[int]:
-    """List the numbers of the files `<number><suffix>` in a folder, in order."""
+def numbered(folder: Path, suffix: str, digits: int) -> list[int]:
+    """List the numbers of the files `<number><suffix>` in a folder, in order; other spellings are other files."""
     if not folder.is_dir():
         return []
-    pattern = re.compile(rf"([0-9]+){re.escape(suffix)}")
+    pattern = re.compile(rf"([0-9]{{{digits}}}|[1-9][0-9]{{{digits},}}){re.escape(suffix)}")
     return sorted(int(match[1]) for name in folder.iterdir() if (match := pattern.fullmatch(name.name)))
 
 
 def plan_parts(root: Path) -> list[int]:
     """List the parts of the plan that exist."""
-    return numbered(root / "plan", ".parquet")
+    return numbered(root / "plan", ".parquet", 5)
 
 
 def committed_shards(root: Path) -> list[int]:
     """List the shards that exist."""
-    return numbered(root / "commit", ".json")
+    return numbered(root / "commit", ".json", 5)
 
 
 def manifests(root: Path) -> list[int]:
     """List the manifests that exist."""
-    return numbered(root / "manifest", ".json")
+    return numbered(root / "manifest", ".json", 6)
 
 
 def _read(model: type[R], path: Path, what: str) -> R:
@@ -84,7 +84,9 @@ def _read(model: type[R], path: Path, what: str) -> R:
         values = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise StoreError(f"{path}: {what} is missing") from None
-    except (ValueError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise StoreError(f"{path}: {what} cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{path}: {what} is not readable JSON ({error}); the file was damaged") from None
     if not isinstance(values, dict):
         raise StoreError(f"{path}: {what} must be a JSON object, found {type(values).__name__}")
@@ -111,8 +113,8 @@ def read_info(root: Path) -> DatasetInfo:
 def _peek_version(path: Path) -> object:
     try:
         values = json.loads(path.read_bytes())
-    except (ValueError, UnicodeDecodeError):
-        return None
+    except (OSError, ValueError, RecursionError):
+        return None  # reading it for good says what is wrong
     return values.get("format_version") if isinstance(values, dict) else None
 
 
@@ -143,7 +145,8 @@ def create_numbered_manifest(root: Path, manifest_of: Callable[[int], Manifest])
         manifest = manifest_of(number)
         if existing:
             latest = read_manifest(root, existing[-1])
-            if latest.digest == manifest.digest:
+            # Someone who was faster may have pinned what was appended since `manifest` was made: never fall back.
+            if latest.digest == manifest.digest or len(latest.plans) > len(manifest.plans):
                 return latest
         if create_once(root, manifest_path(root, number), record_bytes(manifest)):
             return manifest

@@ -1,10 +1,11 @@
 """Hints about who is at work on which shard, so that two encoders rarely do the same work.
 
-A lease is a file whose age says whether its owner is alive. Nothing depends on it for correctness: if clocks lie or a
-lease is lost, a shard is encoded twice and the first commit wins.
+A lease is a file whose age, and whose owner where that can be asked, say whether the work goes on. Nothing depends on
+it for correctness: if clocks lie or a lease is lost, a shard is encoded twice and the first commit wins.
 """
 
 import os
+import platform
 import threading
 import time
 from pathlib import Path
@@ -34,18 +35,39 @@ def live_leases(root: Path) -> list[int]:
 
 def _is_fresh(path: Path) -> bool:
     try:
-        return time.time() - path.stat().st_mtime < STALE_SECONDS
+        age = time.time() - path.stat().st_mtime
+        owner = path.read_text()
     except FileNotFoundError:
         return False
+    return age < STALE_SECONDS and not _is_dead(owner)
+
+
+def _owner() -> str:
+    return f"{platform.node()} {os.getpid()}"
+
+
+def _is_dead(owner: str) -> bool:
+    """Say whether the owner is a process of this machine that no longer exists."""
+    host, _, pid = owner.partition(" ")
+    if host != platform.node() or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass  # it exists and belongs to somebody else
+    return False
 
 
 class Lease:
-    """A claim on a shard, kept fresh by a thread while the context is open."""
+    """A claim on a shard, kept fresh by a thread until it is released."""
 
-    def __init__(self, root: Path, shard: int) -> None:
-        self._path = lease_path(root, shard)
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name=f"lease-{shard}", daemon=True)
+        self._thread = threading.Thread(target=self._beat, name=path.name, daemon=True)
+        self._thread.start()
 
     @classmethod
     def take(cls, root: Path, shard: int) -> "Lease | None":
@@ -53,24 +75,31 @@ class Lease:
         path = lease_path(root, shard)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            with path.open("x") as file:
+                file.write(_owner())
         except FileExistsError:
             if _is_fresh(path):
                 return None
-            path.touch()
-        return cls(root, shard)
+            path.write_text(_owner())
+        return cls(path)
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT_SECONDS):
-            self._path.touch()
+            try:
+                os.utime(self._path)
+            except FileNotFoundError:
+                return  # somebody thought we were gone; only a hint is lost
+
+    def release(self) -> None:
+        """Give the shard up; releasing twice is harmless."""
+        self._over.set()
+        self._thread.join()
+        self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> "Lease":
-        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
-        self._thread.join()
-        self._path.unlink(missing_ok=True)
+        self.release()

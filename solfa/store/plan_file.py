@@ -70,12 +70,22 @@ class PlannedClip:
 
     def as_row(self) -> dict[str, Any]:
         """Spell it as the columns of the plan."""
-        return {**asdict(self), "metadata": json.dumps(self.metadata, ensure_ascii=False, sort_keys=True)}
+        return {**asdict(self), "metadata": metadata_text(self.metadata)}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "PlannedClip":
         """Invert `as_row`."""
         return cls(**{**row, "metadata": json.loads(row["metadata"])})
+
+
+def metadata_text(metadata: Mapping[str, Any]) -> str:
+    """Spell metadata as a JSON object; half a surrogate pair, which UTF-8 cannot hold, stays a JSON escape."""
+    text = json.dumps(metadata, ensure_ascii=False, sort_keys=True)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(metadata, ensure_ascii=True, sort_keys=True)
+    return text
 
 
 class ShardOfPlan(NamedTuple):
@@ -100,10 +110,22 @@ def write_plan_part(root: Path, part: int, shards: Iterator[pa.Table]) -> bool:
 
 
 def _open_part(root: Path, part: int) -> pq.ParquetFile:
+    path = plan_path(root, part)
     try:
-        return pq.ParquetFile(plan_path(root, part))
+        file = pq.ParquetFile(path)
+        if file.schema_arrow.equals(PLAN_SCHEMA):
+            return file
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{plan_path(root, part)}: the plan cannot be read ({error}); the file was damaged") from None
+        raise StoreError(f"{path}: the plan cannot be read ({error}); the file was damaged") from None
+    file.close()
+    raise StoreError(f"{path}: its columns are not those of a plan; the file was replaced")
+
+
+def _read_group(file: pq.ParquetFile, path: Path, group: int, columns: list[str] | None = None) -> pa.Table:
+    try:
+        return file.read_row_group(group, columns=columns, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{path}: row group {group} cannot be read ({error}); the file was damaged") from None
 
 
 def list_shards(root: Path) -> list[ShardOfPlan]:
@@ -123,12 +145,12 @@ def list_shards(root: Path) -> list[ShardOfPlan]:
 def read_shard_plan(root: Path, shard: ShardOfPlan) -> list[PlannedClip]:
     """Read the clips of one shard, in the order they are encoded and stored."""
     with _open_part(root, shard.part) as file:
+        path = plan_path(root, shard.part)
+        rows = _read_group(file, path, shard.row_group)
         try:
-            rows = file.read_row_group(shard.row_group).to_pylist()
-        except (pa.ArrowException, OSError) as error:
-            path = plan_path(root, shard.part)
-            raise StoreError(f"{path}: row group {shard.row_group} cannot be read ({error})") from None
-    return [PlannedClip.from_row(row) for row in rows]
+            return [PlannedClip.from_row(row) for row in rows.to_pylist()]
+        except ValueError as error:
+            raise StoreError(f"{path}: row group {shard.row_group} holds broken text ({error})") from None
 
 
 def iterate_plan_columns(root: Path, columns: list[str]) -> Iterator[dict[str, list[Any]]]:
@@ -136,7 +158,7 @@ def iterate_plan_columns(root: Path, columns: list[str]) -> Iterator[dict[str, l
     for part in plan_parts(root):
         with _open_part(root, part) as file:
             for group in range(file.num_row_groups):
-                yield file.read_row_group(group, columns=columns).to_pydict()
+                yield _read_group(file, plan_path(root, part), group, columns).to_pydict()
 
 
 def plan_record(root: Path, part: int) -> PlanRecord:

@@ -70,6 +70,8 @@ class DatasetInfo(Config):
     def _fingerprint_is_of_the_parts(self) -> "DatasetInfo":
         if self.fingerprint != value_sha256(self.parts):
             raise ValueError("the fingerprint is not the hash of the parts")
+        if self.parts.get("array") != self.array.model_dump():
+            raise ValueError("the array is not the one the fingerprint was made of")
         return self
 
     @classmethod
@@ -82,7 +84,7 @@ class DatasetInfo(Config):
 class FileRecord(Config):
     """One immutable file, by name, size and content."""
 
-    name: str = Field(pattern=r"^[0-9]{5}(-[0-9a-f]{16})?\.(arrow|parquet)$")
+    name: str = Field(pattern=r"^[0-9]{5,}(-[0-9a-f]{16})?\.(arrow|parquet)$")
     size_bytes: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 

@@ -1,11 +1,13 @@
 """Write one shard: arrays as they come, then the meta rows, then the commit that makes the shard exist.
 
-.tmp/data…   record batches of arrays, one clip a row       ─┐ fsync, named after their content
-.tmp/meta…   where each array is, and what the clip is      ─┘
-commit/…     names both files; created last, and only once
+.tmp/data…    record batches of arrays, one clip a row       ─┐ fsync, named after their content
+.tmp/meta…    where each array is, and what the clip is      ─┘
+.tmp/commit…  names both files; gets its own name last, and only once
+
+The commit waits in .tmp before the first file is published, so that garbage collection, which empties .tmp before it
+removes anything else, stops a writer that only seemed dead from committing files that are gone.
 """
 
-import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,9 +22,9 @@ import pyarrow.parquet as pq
 from solfa.errors import StoreError
 from solfa.files.crash import crash_point
 from solfa.files.digest import file_sha256
-from solfa.files.publish import create_once, publish, temporary_path
+from solfa.files.publish import publish, temporary_path
 from solfa.store.layout import commit_path, content_name, file_record, read_commit
-from solfa.store.plan_file import PlannedClip
+from solfa.store.plan_file import PlannedClip, metadata_text
 from solfa.store.schema import (
     BYTES_PER_BATCH,
     META_SCHEMA,
@@ -58,6 +60,7 @@ class ShardWriter:
         self._schema = data_schema(spec)
         self._data = temporary_path(root, f"data-{shard:05d}")
         self._meta = temporary_path(root, f"meta-{shard:05d}")
+        self._commit = temporary_path(root, f"commit-{shard:05d}")
         self._sink = pa.OSFile(str(self._data), "wb")
         self._writer = pa.ipc.new_file(self._sink, self._schema)
         self._pending: list[tuple[str, np.ndarray[Any, Any]]] = []
@@ -71,8 +74,8 @@ class ShardWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._sink.close()
-        self._data.unlink(missing_ok=True)
-        self._meta.unlink(missing_ok=True)
+        for temporary in (self._data, self._meta, self._commit):
+            temporary.unlink(missing_ok=True)
 
     def add(self, outcome: Outcome) -> None:
         """Take the next clip; its array is converted to the dataset's dtype, refusing what does not fit."""
@@ -81,6 +84,8 @@ class ShardWriter:
             return
         array = _as_stored(outcome.array, self._spec, outcome.clip.id)
         self._rows.append(_meta_row(outcome, self._spec, num_frames=len(array), checksum=zlib.crc32(array.data)))
+        if self._pending_bytes + array.nbytes > MAX_ELEMENTS * array.itemsize:
+            self._flush()
         self._pending.append((outcome.clip.id, array))
         self._pending_bytes += array.nbytes
         if len(self._pending) >= ROWS_PER_BATCH or self._pending_bytes >= BYTES_PER_BATCH:
@@ -107,12 +112,33 @@ class ShardWriter:
         self._locate_arrays()
         table = pa.Table.from_pylist(self._rows, schema=META_SCHEMA)
         pq.write_table(table, self._meta, compression="zstd", row_group_size=1 << 16)
+        commit = self._describe(self._record(self._data, ".arrow"), self._record(self._meta, ".parquet"))
+        self._commit.write_bytes(record_bytes(commit))
+        try:
+            self._publish(commit)
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{self._root}: shard {self._shard} lost its unfinished files ({error.filename}); "
+                "`solfa gc` took this process for dead; run the same command again"
+            ) from None
+        return read_commit(self._root, self._shard)
+
+    def _publish(self, commit: Commit) -> None:
         crash_point("shard:before-data")
-        data = self._publish(self._data, "data", ".arrow")
+        publish(self._data, self._root / "data" / commit.data.name)
         crash_point("shard:before-meta")
-        meta = self._publish(self._meta, "meta", ".parquet")
+        publish(self._meta, self._root / "meta" / commit.meta.name)
+        crash_point("shard:before-commit")
+        publish(self._commit, commit_path(self._root, self._shard))
+        crash_point("shard:after-commit")
+
+    def _record(self, temporary: Path, suffix: str) -> FileRecord:
+        sha256 = file_sha256(temporary)
+        return file_record(temporary, sha256, content_name(self._shard, sha256, suffix))
+
+    def _describe(self, data: FileRecord, meta: FileRecord) -> Commit:
         stored = [row for row in self._rows if row["status"] == "ok"]
-        commit = Commit(
+        return Commit(
             shard=self._shard,
             data=data,
             meta=meta,
@@ -122,17 +148,6 @@ class ShardWriter:
             num_samples=sum(row["num_samples"] for row in stored),
             made_by=self._made_by,
         )
-        crash_point("shard:before-commit")
-        create_once(self._root, commit_path(self._root, self._shard), record_bytes(commit))
-        crash_point("shard:after-commit")
-        return read_commit(self._root, self._shard)
-
-    def _publish(self, temporary: Path, folder: str, suffix: str) -> FileRecord:
-        sha256 = file_sha256(temporary)
-        name = content_name(self._shard, sha256, suffix)
-        record = file_record(temporary, sha256, name)
-        publish(temporary, self._root / folder / name)
-        return record
 
     def _locate_arrays(self) -> None:
         """Fill in where each array lies in the data file, as byte ranges that need no Arrow to read."""
@@ -153,7 +168,8 @@ def array_ranges(path: Path, spec: ArraySpec) -> list[tuple[int, int]]:
         reader = pa.ipc.open_file(source)
         for index in range(reader.num_record_batches):
             column = reader.get_batch(index).column("array")
-            begin = column.values.buffers()[1].address - base
+            # Arrow points the buffer of a batch without any frame somewhere else than into the file.
+            begin = column.values.buffers()[1].address - base if len(column.values) else 0
             bounds = column.offsets.to_numpy().astype(np.int64) * itemsize + begin
             ranges += zip(bounds[:-1].tolist(), np.diff(bounds).tolist(), strict=True)
     return ranges
@@ -165,7 +181,7 @@ def _as_stored(array: np.ndarray[Any, Any], spec: ArraySpec, clip_id: str) -> np
     if array.size > MAX_ELEMENTS:
         raise StoreError(f"{clip_id}: {array.size} values are too many for one clip; use --segment-seconds")
     if spec.codebook_size is not None:
-        low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+        low, high = (array.min(), array.max()) if array.size else (0, 0)
         if array.dtype.kind not in "ui" or low < 0 or high >= spec.codebook_size:
             raise StoreError(
                 f"{clip_id}: expected integer codes from 0 to {spec.codebook_size - 1}, "
@@ -175,6 +191,8 @@ def _as_stored(array: np.ndarray[Any, Any], spec: ArraySpec, clip_id: str) -> np
     with np.errstate(over="ignore"):
         stored = np.ascontiguousarray(array, spec.numpy_dtype)
     if not np.isfinite(stored).all():
+        if not np.isfinite(array).all():
+            raise StoreError(f"{clip_id}: expected finite latents, found NaN or infinity; the codec cannot encode it")
         raise StoreError(f"{clip_id}: latents do not fit {spec.dtype}; encode with dtype float32")
     return stored
 
@@ -193,7 +211,7 @@ def _meta_row(outcome: Outcome, spec: ArraySpec, num_frames: int, checksum: int 
         "checksum": checksum,
         "scales": None if outcome.scales is None else outcome.scales.tolist(),
         "caption": clip.caption,
-        "metadata": json.dumps(clip.metadata, ensure_ascii=False, sort_keys=True),
+        "metadata": metadata_text(clip.metadata),
         "key": clip.key,
         "uri": clip.uri,
         "member": clip.member,

@@ -88,6 +88,10 @@ class ShardReader:
         self._meta = root / "meta" / commit.meta.name
         self._commit, self._spec = commit, spec
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What was read and mapped stays behind: a pickled clip takes its own array along, not the whole file.
+        return {name: self.__dict__[name] for name in ("_data", "_meta", "_commit", "_spec")}
+
     def clip(self, row: int) -> Clip:
         """Read one clip of the shard."""
         return Clip(self, row, self.array(row))
@@ -107,8 +111,9 @@ class ShardReader:
         offset, length, frames = (
             columns.column(name).to_numpy().astype(np.int64) for name in ("byte_offset", "byte_length", "num_frames")
         )
-        outside = (offset < 0) | (length < 0) | (offset + length > size) | (offset % dtype.itemsize != 0)
-        if (outside | (length != frames * self._spec.bytes_per_frame)).any() or len(offset) != self._commit.num_clips:
+        # Not offset + length > size: the sum of two hostile numbers may wrap round.
+        outside = (offset < 0) | (length < 0) | (length > size - offset) | (offset % dtype.itemsize != 0)
+        if (outside | (length != frames * self._spec.bytes_per_frame)).any() or size == 0:
             raise StoreError(f"{self._meta}: byte ranges do not fit {self._data.name}; run `solfa verify`")
         with self._data.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -143,7 +148,14 @@ class ShardReader:
             table = pq.read_table(self._meta, columns=list(columns), partitioning=None, use_threads=False)
         except (pa.ArrowException, OSError, KeyError) as error:
             raise StoreError(f"{self._meta}: cannot be read ({error}); run `solfa verify`") from None
-        return table if not self._commit.num_failed and status == "ok" else table.filter(pc.field("status") == status)
+        expected = [META_SCHEMA.field(name) for name in columns]
+        if [(field.name, field.type) for field in table.schema] != [(field.name, field.type) for field in expected]:
+            raise StoreError(f"{self._meta}: its columns are not those of this format; run `solfa verify`")
+        rows = table if not self._commit.num_failed and status == "ok" else table.filter(pc.field("status") == status)
+        claimed = self._commit.num_clips if status == "ok" else self._commit.num_failed
+        if rows.num_rows != claimed:
+            raise StoreError(f"{self._meta}: expected {claimed} clips, found {rows.num_rows}; run `solfa verify`")
+        return rows
 
 
 def _expect_size(path: Path, size: int) -> int:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from solfa.store.layout import committed_shards, manifests, read_commit, read_info
+from solfa.store.layout import committed_shards, manifests, read_commit, read_info, read_manifest
 from solfa.store.lease import live_leases
 from solfa.store.plan_file import list_shards
 from solfa.store.schema import DatasetInfo
@@ -23,11 +23,13 @@ class Status(NamedTuple):
     num_bytes: int
     latest_manifest: int | None
     shards_at_work: list[int]
+    pinned_shards: int
+    """Shards that the latest manifest pins."""
 
     @property
     def is_finished(self) -> bool:
         """Whether a manifest pins all that is planned."""
-        return self.latest_manifest is not None and self.committed_shards >= self.planned_shards
+        return self.latest_manifest is not None and self.pinned_shards >= self.planned_shards
 
 
 def read_status(root: Path) -> Status:
@@ -48,4 +50,5 @@ def read_status(root: Path) -> Status:
         num_bytes=sum(commit.data.size_bytes + commit.meta.size_bytes for commit in commits),
         latest_manifest=numbers[-1] if numbers else None,
         shards_at_work=live_leases(root),
+        pinned_shards=len(read_manifest(root, numbers[-1]).commits) if numbers else 0,
     )

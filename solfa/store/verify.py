@@ -1,15 +1,18 @@
 """Prove that a dataset is what it claims to be: every file against its hash, every clip against the plan.
 
-Each check yields `Problem`s instead of raising, so that one run lists everything that is wrong.
+Each check yields `Problem`s instead of raising, so that one run lists everything that is wrong. Only without a readable
+dataset.json there is nothing to check against.
 """
 
+import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
@@ -25,7 +28,7 @@ from solfa.store.layout import (
     read_manifest,
 )
 from solfa.store.plan_file import ShardOfPlan, iterate_plan_columns, list_shards, plan_record, read_shard_plan
-from solfa.store.schema import META_SCHEMA, ArraySpec, Commit, FileRecord, data_schema
+from solfa.store.schema import META_SCHEMA, ArraySpec, Commit, FileRecord, Manifest, data_schema
 from solfa.store.shard import array_ranges
 
 
@@ -50,8 +53,7 @@ class Verification(NamedTuple):
 def verify(root: Path, on_shard: Callable[[int, int], None] = lambda done, total: None) -> Verification:
     """Check everything; `on_shard(done, total)` is told after each shard."""
     info = read_info(root)
-    planned = {shard.shard: shard for shard in list_shards(root)}
-    problems = list(_check_plan(root))
+    planned, problems = _read_plan(root)
     commits: dict[int, Commit] = {}
     numbers = committed_shards(root)
     for done, number in enumerate(numbers, 1):
@@ -60,21 +62,41 @@ def verify(root: Path, on_shard: Callable[[int, int], None] = lambda done, total
         except StoreError as error:
             problems.append(Problem(f"commit/{number:05d}.json", str(error)))
         else:
-            problems += _check_shard(root, commits[number], planned.get(number), info.array)
+            problems += _check_shard(root, commits[number], planned, info.array)
         on_shard(done, len(numbers))
-    missing = sorted(set(planned) - set(numbers))
-    if missing:
-        found = f"{len(missing)} of {len(planned)} shards are not committed (first: {missing[0]:05d})"
-        problems.append(Problem("commit", f"unfinished: {found}; run the same `solfa encode` again"))
+    problems += _check_finished(root, planned or {}, numbers)
     problems += _check_manifests(root, commits, info.fingerprint)
     problems += _check_foreign_files(root)
     return Verification(
         num_shards=len(commits),
         num_clips=sum(commit.num_clips for commit in commits.values()),
         num_bytes=sum(commit.data.size_bytes + commit.meta.size_bytes for commit in commits.values()),
-        problems=problems,
+        problems=list(dict.fromkeys(problems)),
         leftovers=[str(path.relative_to(root)) for path in leftovers(root)] if len(commits) == len(numbers) else [],
     )
+
+
+def _read_plan(root: Path) -> tuple[dict[int, ShardOfPlan] | None, list[Problem]]:
+    """List the planned shards, or None if the plan cannot be read, and what is wrong with it."""
+    try:
+        return {shard.shard: shard for shard in list_shards(root)}, list(_check_plan(root))
+    except StoreError as error:
+        return None, [Problem("plan", str(error))]
+
+
+def _check_finished(root: Path, planned: Collection[int], committed: list[int]) -> Iterator[Problem]:
+    missing = sorted(set(planned) - set(committed))
+    if missing:
+        found = f"{len(missing)} of {len(planned)} shards are not committed (first: {missing[0]:05d})"
+        yield Problem("commit", f"unfinished: {found}; run the same `solfa encode` again")
+        return
+    try:
+        pinned = max((len(read_manifest(root, number).commits) for number in manifests(root)), default=None)
+    except StoreError:
+        return  # the check of the manifests says what is wrong
+    if pinned is None or pinned < len(planned):
+        found = f"no manifest pins all {len(planned)} planned shards"
+        yield Problem("manifest", f"unfinished: {found}; run the same `solfa encode` again")
 
 
 def _check_plan(root: Path) -> Iterator[Problem]:
@@ -89,50 +111,66 @@ def _check_plan(root: Path) -> Iterator[Problem]:
 def _check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem]:
     path, name = root / folder / record.name, f"{folder}/{record.name}"
     if not path.is_file():
-        yield Problem(name, "missing, though it is committed")
+        yield Problem(name, "missing, though the dataset names it")
     elif path.stat().st_size != record.size_bytes:
         yield Problem(name, f"expected {record.size_bytes} bytes, found {path.stat().st_size}")
     elif (found := file_sha256(path)) != record.sha256:
         yield Problem(name, f"damaged: expected sha256 {record.sha256[:16]}…, found {found[:16]}…")
 
 
-def _check_shard(root: Path, commit: Commit, planned: ShardOfPlan | None, spec: ArraySpec) -> list[Problem]:
+def _check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | None, spec: ArraySpec) -> list[Problem]:
     damaged = [*_check_file(root, "data", commit.data), *_check_file(root, "meta", commit.meta)]
-    if planned is None:
+    if planned is not None and commit.shard not in planned:
         damaged.append(Problem(f"commit/{commit.shard:05d}.json", "committed, but no part of the plan has this shard"))
     if damaged or planned is None:
         return damaged
     try:
         meta = pq.read_table(root / "meta" / commit.meta.name, schema=META_SCHEMA, partitioning=None)
-        return [*_check_rows(root, commit, planned, meta), *_check_arrays(root, commit, meta, spec)]
+        rows = _check_rows(root, commit, planned[commit.shard], meta)
+        return [*rows, *_check_counts(commit, meta), *_check_arrays(root, commit, meta, spec)]
     except (pa.ArrowException, OSError, StoreError) as error:
         return [Problem(f"meta/{commit.meta.name}", f"cannot be read: {error}")]
 
 
 def _check_rows(root: Path, commit: Commit, planned: ShardOfPlan, meta: pa.Table) -> Iterator[Problem]:
     name = f"meta/{commit.meta.name}"
-    expected = [clip.id for clip in read_shard_plan(root, planned)]
+    try:
+        expected = [clip.id for clip in read_shard_plan(root, planned)]
+    except StoreError as error:
+        yield Problem(f"plan/{planned.part:05d}.parquet", str(error))
+        return
     found = meta.column("id").to_pylist()
     if found != expected:
         difference = sorted(set(expected) ^ set(found))
         what = f"clips differ from the plan: {difference[:3]}" if difference else "clips are not in plan order"
         yield Problem(name, what)
-    stored = meta.column("status").to_pylist().count("ok")
-    if (stored, len(found) - stored) != (commit.num_clips, commit.num_failed):
-        yield Problem(name, f"{stored} stored clips of {len(found)}, the commit says {commit.num_clips}")
+
+
+def _check_counts(commit: Commit, meta: pa.Table) -> Iterator[Problem]:
+    stored = meta.filter(pc.field("status") == "ok")
+    found = {
+        "num_clips": stored.num_rows,
+        "num_failed": meta.filter(pc.field("status") == "failed").num_rows,
+        "num_frames": pc.sum(stored.column("num_frames")).as_py() or 0,
+        "num_samples": pc.sum(stored.column("num_samples")).as_py() or 0,
+    }
+    for name, count in found.items():
+        if count != (claimed := getattr(commit, name)):
+            path = f"commit/{commit.shard:05d}.json"
+            yield Problem(path, f"says {name} {claimed}, meta/{commit.meta.name} holds {count}")
 
 
 def _check_arrays(root: Path, commit: Commit, meta: pa.Table, spec: ArraySpec) -> Iterator[Problem]:
     name = f"data/{commit.data.name}"
     path = root / "data" / commit.data.name
     rows = [row for row in meta.to_pylist() if row["status"] == "ok"]
-    if array_ranges(path, spec) != [(row["byte_offset"], row["byte_length"]) for row in rows]:
-        yield Problem(name, "the byte ranges in meta are not where the arrays are")
-        return
     with pa.memory_map(str(path)) as source:
         reader = pa.ipc.open_file(source)
         if not reader.schema.equals(data_schema(spec), check_metadata=True):
             yield Problem(name, "its columns are not those of this dataset")
+            return
+        if array_ranges(path, spec) != [(row["byte_offset"], row["byte_length"]) for row in rows]:
+            yield Problem(name, "the byte ranges in meta are not where the arrays are")
             return
         position = 0
         for index in range(reader.num_record_batches):
@@ -166,7 +204,10 @@ def _check_clip(found: tuple[str, int, np.ndarray[Any, Any]], row: dict[str, Any
 
 
 def _check_manifests(root: Path, commits: dict[int, Commit], fingerprint: str) -> Iterator[Problem]:
-    for number in manifests(root):
+    numbers = manifests(root)
+    for number in sorted(set(range(1, max(numbers, default=0))) - set(numbers)):
+        yield Problem(f"manifest/{number:06d}.json", "missing, though a later manifest exists")
+    for number in numbers:
         name = str(manifest_path(root, number).relative_to(root))
         try:
             manifest = read_manifest(root, number)
@@ -175,25 +216,37 @@ def _check_manifests(root: Path, commits: dict[int, Commit], fingerprint: str) -
             continue
         if manifest.fingerprint != fingerprint or manifest.number != number:
             yield Problem(name, "belongs to another dataset or was renamed")
-        for part, record in enumerate(manifest.plans):
-            try:
-                intact = plan_record(root, part) == record
-            except StoreError as error:
-                yield Problem(f"plan/{part:05d}.parquet", str(error))
-            else:
-                if not intact:
-                    yield Problem(f"plan/{part:05d}.parquet", f"is not the plan that {name} pins")
+        yield from _check_pinned_plans(root, name, manifest)
         for commit in manifest.commits:
-            if commits.get(commit.shard) != commit:
-                path = str(commit_path(root, commit.shard).relative_to(root))
-                yield Problem(path, f"missing or not the commit that {name} pins")
+            if not (path := commit_path(root, commit.shard)).exists():
+                yield Problem(str(path.relative_to(root)), f"missing, though {name} pins it")
+            elif commit.shard in commits and commits[commit.shard] != commit:
+                found = f"is not the commit that {name} pins: one of the two was damaged or replaced"
+                yield Problem(str(path.relative_to(root)), found)
 
 
-_SUFFIXES = {"plan": ".parquet", "data": ".arrow", "meta": ".parquet", "commit": ".json", "manifest": ".json"}
+def _check_pinned_plans(root: Path, name: str, manifest: Manifest) -> Iterator[Problem]:
+    for part, record in enumerate(manifest.plans):
+        damaged = list(_check_file(root, "plan", record.file))
+        yield from damaged
+        try:
+            if not damaged and plan_record(root, part) != record:
+                yield Problem(name, f"describes plan/{part:05d}.parquet otherwise than it is")
+        except StoreError as error:
+            yield Problem(f"plan/{part:05d}.parquet", str(error))
+
+
+_NAMES = {
+    "plan": re.compile(r"[0-9]{5,}\.parquet"),
+    "data": re.compile(r"[0-9]{5,}-[0-9a-f]{16}\.arrow"),
+    "meta": re.compile(r"[0-9]{5,}-[0-9a-f]{16}\.parquet"),
+    "commit": re.compile(r"[0-9]{5,}\.json"),
+    "manifest": re.compile(r"[0-9]{6,}\.json"),
+}
 
 
 def _check_foreign_files(root: Path) -> Iterator[Problem]:
-    for folder, suffix in _SUFFIXES.items():
+    for folder, pattern in _NAMES.items():
         for path in sorted((root / folder).glob("*")):
-            if path.suffix != suffix or not path.name[:5].isdigit() or not path.is_file():
+            if not pattern.fullmatch(path.name) or not path.is_file():
                 yield Problem(f"{folder}/{path.name}", "is not a file that Solfa wrote; remove it")

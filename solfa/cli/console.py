@@ -1,0 +1,111 @@
+"""The terminal: one console for results, one for faults, tables, and the progress of long work."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+console = Console()
+errors = Console(stderr=True)
+
+
+def visible(text: str) -> str:
+    """Escape control characters and markup, which file names may hold, so that they cannot act on the terminal."""
+    shown = "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in text)
+    return escape(shown)
+
+
+def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
+    """Lay out names and values in two columns."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="dim")
+    table.add_column()
+    for name, value in facts:
+        table.add_row(name, visible(value))
+    return table
+
+
+def print_failures(failures: list[tuple[str, str]], most: int = 10) -> None:
+    """List failed clips with their reasons, a screenful at most."""
+    for clip_id, reason in failures[:most]:
+        console.print(f"  [yellow]failed[/] {visible(clip_id)}: {visible(reason)}", soft_wrap=True, highlight=False)
+    if len(failures) > most:
+        console.print(f"  … and {len(failures) - most} more", highlight=False)
+
+
+def human_bytes(count: float) -> str:
+    """Spell a size with a unit: 1.5 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def human_seconds(seconds: float) -> str:
+    """Spell a duration: 4.2 s, 3 min 12 s, 5 h 04 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+class Bar:
+    """A progress bar with a count, a rate and the time left."""
+
+    def __init__(self, description: str, unit: str) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn(unit),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            TextColumn("ETA"),
+            TimeRemainingColumn(),
+            console=errors,
+            transient=True,
+        )
+        self._task = self._progress.add_task(description, total=None, note="")
+
+    def __call__(self, done: int, total: int | None = None, note: str = "") -> None:
+        """Show that `done` of `total` is done."""
+        shown = note or (f"{done / self.elapsed:.1f}/s" if self.elapsed > 0.5 else "")
+        self._progress.update(self._task, completed=done, total=total, note=shown)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the bar appeared."""
+        return self._progress.tasks[0].elapsed or 0.0
+
+    def start(self) -> None:
+        """Show the bar; a terminal that is not one shows nothing."""
+        self._progress.start()
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        self._progress.stop()
+
+
+@contextmanager
+def progress_bar(description: str, unit: str) -> Iterator[Bar]:
+    """Show a bar while the context is open."""
+    bar = Bar(description, unit)
+    bar.start()
+    try:
+        yield bar
+    finally:
+        bar.stop()

@@ -1,0 +1,40 @@
+"""`solfa demo`: see all of it work, without network, weights or audio of your own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from solfa.cli.console import console, facts_table, visible
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("demo", epilog="[bold]Example[/]\n\n  solfa demo --out solfa-demo")(demo)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="A folder for everything it makes; made anew each time.")] = Path(
+        "solfa-demo"
+    ),
+    codec: Annotated[str, typer.Option(help="Any codec that `solfa encode` takes.")] = "mulaw:bits=8,sample_rate=16000",
+) -> None:
+    """Synthesise a small collection, encode it, verify it, decode it, and write a page to look at and listen to."""
+    from solfa.cli.encode import EncodeView, print_report
+    from solfa.demo.run import run_demo
+
+    with EncodeView() as view:
+        result = run_demo(out, codec, listener=view, say=lambda text: console.print(f"[dim]·[/] {visible(text)}"))
+    console.print()
+    print_report(result.report)
+    console.print()
+    ratios = [(clip_id, f"{ratio:.1f} dB signal to noise") for clip_id, ratio in result.signal_to_noise]
+    console.print(facts_table("[bold]decoded[/]", ratios))
+    console.print()
+    problems = result.verification.problems
+    found = f"{result.verification.num_clips} clips, {len(problems)} problems"
+    places = [("verified", found), ("audio", str(result.audio)), ("dataset", str(result.dataset))]
+    places += [("decoded", str(result.decoded)), ("report", f"{result.page} (open it in a browser)")]
+    console.print(facts_table("[bold]where[/]", places))
+    if problems:
+        raise typer.Exit(1)

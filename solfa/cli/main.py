@@ -1,0 +1,70 @@
+"""The `solfa` command: which commands there are, and how faults become sentences and exit codes.
+
+Exit codes: 0 done, 1 stopped or found wrong, 2 bad input, 130 interrupted. Commands import what they need when they
+run, so that `solfa --help` answers at once.
+"""
+
+import os
+import sys
+
+import typer
+
+from solfa.cli import convert, dataset, demo, doctor, encode, pre_encode
+from solfa.cli.console import errors, visible
+from solfa.errors import AudioError, ConfigError, SolfaError, StoreError
+from solfa.version import __version__
+
+app = typer.Typer(
+    name="solfa",
+    help="Write sound down once, as codec tokens or latents, and train audio models from what was written.",
+    epilog="Start with: solfa demo",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+demo.add_to(app)
+encode.add_to(app)
+pre_encode.add_to(app)
+dataset.add_to(app)
+convert.add_to(app)
+doctor.add_to(app)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"solfa {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Write sound down once, as codec tokens or latents, and train audio models from what was written."""
+
+
+def main() -> None:
+    """Run the command line; what a user can act on is answered with one sentence."""
+    try:
+        app()
+    except (ConfigError, StoreError, AudioError) as error:
+        _leave(str(error), 2)
+    except SolfaError as error:
+        _leave(str(error), 1)
+    except BrokenPipeError:
+        # The reader of our output has gone (`solfa status … | head`); nothing is wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _leave(f"{where}{error.strerror or error}", 1)
+    except KeyboardInterrupt:
+        _leave("interrupted; run the same command to continue", 130)
+
+
+def _leave(sentence: str, code: int) -> None:
+    errors.print(f"[red]solfa:[/] {visible(sentence)}", soft_wrap=True, highlight=False)
+    sys.exit(code)

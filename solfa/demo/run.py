@@ -1,0 +1,75 @@
+"""Run the whole way once: synthesise a collection, encode, verify, decode, report."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from solfa.codecs.loading import load_codec
+from solfa.demo.collection import write_demo_collection
+from solfa.encoding.api import encode
+from solfa.encoding.reconstruct import decode_dataset, originals, signal_to_noise_db
+from solfa.encoding.report import EncodeReport, Listener
+from solfa.errors import ConfigError
+from solfa.store.dataset import open_dataset
+from solfa.store.verify import Verification, verify
+from solfa.ui.dataset_page import dataset_page
+from solfa.ui.page import Fact
+from solfa.ui.report import write_report
+
+MARKER = "solfa-demo.txt"
+DEFAULT_CODEC = "mulaw:bits=8,sample_rate=16000"
+NUM_DECODED = 4
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """Where everything is, and how it went."""
+
+    audio: Path
+    dataset: Path
+    decoded: Path
+    page: Path
+    report: EncodeReport
+    verification: Verification
+    signal_to_noise: list[tuple[str, float]]
+    """Of the decoded clips, in decibels."""
+
+
+def run_demo(
+    folder: Path, codec_text: str = DEFAULT_CODEC, *, listener: Listener | None = None, say: Callable[[str], None]
+) -> DemoResult:
+    """Make everything anew below `folder`; a folder that holds something else is refused."""
+    _prepare(folder)
+    audio, dataset_path, decoded = folder / "audio", folder / "demo.solfa", folder / "decoded"
+    say("synthesising a small collection: strings, chords, drums, voices, and one broken file")
+    write_demo_collection(audio)
+    say(f"encoding it with {codec_text}")
+    report = encode(audio, dataset_path, codec=codec_text, listener=listener)
+    say("verifying every byte")
+    verification = verify(dataset_path)
+    dataset = open_dataset(dataset_path)
+    codec = load_codec(codec_text)
+    say("decoding some clips back to sound")
+    some = dataset.select(range(0, len(dataset), max(1, len(dataset) // NUM_DECODED)))
+    decode_dataset(some, codec, decoded)
+    read_original = originals(audio, codec)
+    ratios = []
+    for clip in some:
+        original = read_original(clip)
+        assert original is not None, f"{clip.id} was written a moment ago"
+        ratios.append((clip.id, signal_to_noise_db(original, codec.decode(clip))))
+    say("writing the report")
+    page = folder / "report.html"
+    facts = [Fact("Speed", f"{report.speed:.0f}×", "audio-seconds per second")]
+    write_report(dataset_page(dataset, codec, read_original, title="Solfa demo", more_facts=facts), page)
+    return DemoResult(audio, dataset_path, decoded, page, report, verification, ratios)
+
+
+def _prepare(folder: Path) -> None:
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / MARKER).is_file():
+            raise ConfigError(f"{folder}: expected a new or empty folder, found other files; choose another with --out")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARKER).write_text("Made by `solfa demo`, which makes this folder anew each time it runs.\n")

@@ -1,0 +1,148 @@
+"""`solfa.encode`: from a source of audio to a finished dataset, however often it is interrupted.
+
+read settings ──► freeze the plan ──► run encoders until every shard is committed ──► pin a manifest
+"""
+
+import os
+import time
+from pathlib import Path
+
+from solfa.audio.recording import Source
+from solfa.audio.sources.opening import open_source
+from solfa.codecs.loading import Precision, load_codec
+from solfa.codecs.protocol import Codec
+from solfa.encoding.encoders import Encoders
+from solfa.encoding.limits import FailureLimit
+from solfa.encoding.planning import PlanningReport, extend_plan
+from solfa.encoding.report import EncodeReport, Listener, Silence, Totals
+from solfa.encoding.running import Run, encode_until_committed
+from solfa.encoding.settings import EncodeSettings, dataset_info, default_batch_seconds, differences
+from solfa.environment.ranks import read_rank
+from solfa.errors import ConfigError, SolfaError
+from solfa.store.dataset import open_dataset
+from solfa.store.finish import finish
+from solfa.store.layout import create_info, is_dataset, read_info
+from solfa.store.schema import DatasetInfo, DType
+from solfa.store.status import read_status
+
+
+def encode(
+    source: str | Path | Source,
+    dest: str | Path,
+    *,
+    codec: str | Path | Codec = "mulaw",
+    device: str = "auto",
+    precision: Precision = "fp32",
+    dtype: DType | None = None,
+    segment_seconds: float | None = None,
+    batch_seconds: float | None = None,
+    num_workers: int | None = None,
+    num_encoders: int | None = None,
+    max_failed: str | int | None = None,
+    limit: int | None = None,
+    audio_root: str | Path | None = None,
+    listener: Listener | None = None,
+) -> EncodeReport:
+    """Encode a collection of audio into a dataset; repeat the call to continue, or to append what is new.
+
+    Settings left at None are those of the dataset if it exists, else the defaults: 30 s segments, one clip at a time
+    on CPUs. `max_failed` ("1%" or a count) stops the run when more clips than that cannot be read. Several processes
+    may call this with the same `dest` at once.
+    """
+    started = time.monotonic()
+    listener = listener or Silence()
+    root = Path(dest)
+    failure_limit = FailureLimit.parse(max_failed)
+    if limit is not None and limit < 1:
+        raise ConfigError(f"limit: expected at least 1 clip, found {limit}")
+    recordings = open_source(source, audio_root=_path(audio_root)) if isinstance(source, str | Path) else source
+    encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
+    loaded = load_codec(codec, precision=precision) if isinstance(codec, str | Path) else codec
+    info = _settle_info(root, recordings, loaded, encoders.device, segment_seconds, batch_seconds, dtype)
+
+    planning = extend_plan(
+        root,
+        recordings,
+        info.array,
+        float(info.parts["segment_seconds"]),
+        limit=limit,
+        on_recordings=listener.planning,
+    )
+    encoding_started = time.monotonic()
+    run = Run(root, info, recordings.root, loaded, precision, encoders, in_process=loaded is codec)
+    totals = encode_until_committed(run, failure_limit, listener)
+    if finish(root) is None:
+        raise SolfaError(f"{root}: shards are missing although none is being worked on; run the same command again")
+    now = time.monotonic()
+    return _report(root, totals, planning, now - started, now - encoding_started)
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _settle_info(
+    root: Path,
+    source: Source,
+    codec: Codec,
+    device: str,
+    segment_seconds: float | None,
+    batch_seconds: float | None,
+    dtype: DType | None,
+) -> DatasetInfo:
+    """Create dataset.json, or check that what is asked for is what the dataset has."""
+    existing = read_info(root) if is_dataset(root) else None
+    if existing is None:
+        _refuse_foreign_folder(root)
+        if next(iter(source.recordings()), None) is None:
+            raise ConfigError(f"{source.root}: expected audio files, found none; see `solfa encode --help` for sources")
+    before = existing.parts if existing else {}
+    settings = EncodeSettings(
+        segment_seconds=_first(segment_seconds, before.get("segment_seconds"), EncodeSettings().segment_seconds),
+        batch_seconds=_first(batch_seconds, before.get("batch_seconds"), default_batch_seconds(device)),
+        dtype=dtype or (existing.array.dtype if existing and existing.array.kind == codec.kind else None),
+    )
+    wanted = dataset_info(codec, settings)
+    info = existing or create_info(root, wanted)
+    if info.fingerprint != wanted.fingerprint:
+        listed = "; ".join(differences(info.parts, wanted.parts))
+        raise ConfigError(
+            f"{root}: was made with other settings, so nothing was changed; {listed}; use those settings or another DEST"
+        )
+    return info
+
+
+def _first(*values: float | None) -> float:
+    return next(value for value in values if value is not None)
+
+
+def _refuse_foreign_folder(root: Path) -> None:
+    if root.exists() and (not root.is_dir() or any(path.name != ".tmp" for path in root.iterdir())):
+        found = "a folder with other files" if root.is_dir() else "a file"
+        raise ConfigError(
+            f"{root}: expected a new or empty folder, or a Solfa dataset, found {found}; choose another DEST"
+        )
+
+
+def _report(
+    root: Path, totals: Totals, planning: PlanningReport, elapsed_seconds: float, encode_seconds: float
+) -> EncodeReport:
+    status = read_status(root)
+    spec = status.info.array
+    return EncodeReport(
+        dataset=root,
+        codec=status.info.codec,
+        clips=status.stored_clips,
+        failed=status.failed_clips,
+        seconds=status.seconds,
+        num_frames=status.num_frames,
+        num_bytes=status.num_bytes,
+        raw_bytes=round(status.seconds * spec.sample_rate) * spec.num_channels * 2,
+        new_clips=totals.clips,
+        elapsed_seconds=elapsed_seconds,
+        encode_seconds=encode_seconds,
+        new_seconds=totals.seconds,
+        codec_share=totals.codec_seconds / totals.wall_seconds if totals.wall_seconds else 0.0,
+        changed=planning.changed,
+        failures=open_dataset(root).failures(),
+    )

@@ -1,0 +1,36 @@
+"""When to stop because too much of a collection cannot be read."""
+
+from dataclasses import dataclass
+
+from solfa.errors import ConfigError, SolfaError
+
+
+@dataclass(frozen=True)
+class FailureLimit:
+    """At most so many failed clips, as a count or as a share of all planned clips; neither is no limit."""
+
+    count: int | None = None
+    share: float | None = None
+
+    @classmethod
+    def parse(cls, text: str | int | None) -> "FailureLimit":
+        """Read `1%`, `0.5%` or `20`."""
+        if text is None:
+            return cls()
+        number, is_share = str(text).strip().removesuffix("%"), str(text).strip().endswith("%")
+        try:
+            value = float(number)
+        except ValueError:
+            value = -1.0
+        if value < 0 or (is_share and value > 100) or (not is_share and value != int(value)):
+            raise ConfigError(f"--max-failed: expected a count such as 20 or a share such as 1%, found {text!r}")
+        return cls(share=value / 100) if is_share else cls(count=int(value))
+
+    def check(self, failed: int, planned: int) -> None:
+        """Stop the run when more clips failed than allowed."""
+        allowed = self.count if self.count is not None else None if self.share is None else int(self.share * planned)
+        if allowed is not None and failed > allowed:
+            raise SolfaError(
+                f"stopped: {failed} clips failed, --max-failed allows {allowed} of {planned}; "
+                "what is committed is kept, `solfa status` lists the reasons"
+            )

@@ -1,0 +1,103 @@
+"""What an encoding run tells: while it goes on, to a listener, and at the end, as a report."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from solfa.store.shard_reader import FailedClip
+
+
+class Progress(NamedTuple):
+    """What happened since the last report of one encoder."""
+
+    clips: int
+    failed: int
+    seconds: float
+    """Audio encoded."""
+    codec_seconds: float
+    """Time spent inside the codec."""
+    wall_seconds: float
+    """Time since the last report."""
+
+
+@dataclass
+class Totals:
+    """Sums over what has been encoded in this run."""
+
+    clips: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    """Audio encoded."""
+    codec_seconds: float = 0.0
+    """Time inside the codec, summed over the encoders."""
+    wall_seconds: float = 0.0
+    """Time at work, summed over the encoders."""
+
+    def add(self, progress: Progress) -> None:
+        """Count one report of an encoder."""
+        for name, value in progress._asdict().items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+class Listener(Protocol):
+    """Something that shows how an encoding run goes."""
+
+    def planning(self, recordings: int) -> None:
+        """Tell how many recordings of the source were looked at."""
+        ...
+
+    def loading(self, encoders: int) -> None:
+        """Tell that encoders are being started."""
+        ...
+
+    def encoding(self, done: Totals, clips: int, seconds: float) -> None:
+        """Tell what is done, of how many clips and seconds of audio in this run."""
+        ...
+
+
+class Silence:
+    """A listener that shows nothing."""
+
+    def planning(self, recordings: int) -> None: ...
+    def loading(self, encoders: int) -> None: ...
+    def encoding(self, done: Totals, clips: int, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class EncodeReport:
+    """The state of the dataset after a run, and what the run did."""
+
+    dataset: Path
+    codec: str
+    clips: int
+    """Clips in the dataset."""
+    failed: int
+    """Clips that could not be encoded; their reasons are in `failures`."""
+    seconds: float
+    num_frames: int
+    num_bytes: int
+    """Size of the dataset's files."""
+    raw_bytes: int
+    """Size of the same audio as 16-bit PCM at the codec's rate and channels."""
+    new_clips: int
+    """Clips this run encoded (failed ones included)."""
+    elapsed_seconds: float
+    encode_seconds: float
+    """Wall time from the first clip to the last."""
+    new_seconds: float
+    """Audio this run encoded."""
+    codec_share: float
+    """Share of the encoders' time that was spent inside the codec."""
+    changed: list[str] = field(default_factory=list)
+    """Recordings that are not what they were when they were planned; they are not encoded again."""
+    failures: list[FailedClip] = field(default_factory=list)
+
+    @property
+    def speed(self) -> float:
+        """Audio-seconds per second of this run."""
+        return self.new_seconds / self.encode_seconds if self.encode_seconds else 0.0
+
+    @property
+    def compression(self) -> float:
+        """How many times smaller the dataset is than 16-bit PCM."""
+        return self.raw_bytes / self.num_bytes if self.num_bytes else 0.0

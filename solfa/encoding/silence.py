@@ -1,0 +1,22 @@
+"""The code of silence, with which readers of fixed-length layouts fill short items."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from solfa.codecs.loading import load_codec
+from solfa.codecs.protocol import Codec
+from solfa.store.dataset import Dataset
+
+
+def silence_array(codec: Codec, num_samples: int) -> np.ndarray[Any, Any]:
+    """Encode `num_samples` of silence to [T, W]."""
+    return np.asarray(codec.encode(torch.zeros(1, codec.num_channels, num_samples)).array[0].cpu().numpy())
+
+
+def encoded_silence(dataset: Dataset) -> np.ndarray[Any, Any]:
+    """Encode silence as long as the longest clip of a dataset, with the codec that made it."""
+    codec = load_codec(dataset.info.codec)
+    longest = int(dataset.num_frames.max()) if len(dataset) else 1
+    return silence_array(codec, longest * codec.hop_length).astype(dataset.info.array.numpy_dtype)
