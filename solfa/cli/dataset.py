@@ -83,9 +83,7 @@ def gc(
 
 def inspect(
     dataset: DatasetArgument,
-    page: Annotated[
-        Path | None, typer.Option(help="Where to write the HTML page.", show_default="DATASET.html")
-    ] = None,
+    page: Annotated[Path | None, typer.Option(help="Where the HTML page goes.", show_default="DATASET.html")] = None,
     clips: Annotated[int, typer.Option(help="How many clips to show and play.")] = 6,
     source: Annotated[Path | None, typer.Option(help="The encoded folder, to hear originals beside them.")] = None,
     codec: Annotated[str | None, typer.Option(help="Decode with this instead of the recorded codec.")] = None,

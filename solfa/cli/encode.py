@@ -1,5 +1,6 @@
 """`solfa encode`: audio in, a dataset out."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,7 +41,7 @@ def encode(
     dest: Annotated[Path, typer.Argument(metavar="DEST", help="The dataset: a new folder, or one to continue.")],
     codec: Annotated[
         str,
-        typer.Option(help="A name, a checkpoint folder, a Hub id or a model_config.json; options as NAME:key=value."),
+        typer.Option(help="A name, a checkpoint folder, a Hub id, or a model_config.json; options: NAME:key=value."),
     ] = "mulaw",
     num_codebooks: Annotated[int | None, typer.Option(help="Keep only the first K codebooks.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Weights, when --codec is a model_config.json.")] = None,
@@ -48,21 +49,21 @@ def encode(
     precision: Annotated[str, typer.Option(help="fp32, fp16 or bf16.")] = "fp32",
     dtype: Annotated[
         str | None,
-        typer.Option(help="How arrays are stored: uint16, uint32, float16, float32.", show_default="smallest"),
+        typer.Option(help="Storage: uint16, uint32, float16 or float32.", show_default="smallest"),
     ] = None,
     segment_seconds: Annotated[
         float | None, typer.Option(help="Longest clip; 0 keeps every recording whole.", show_default="30")
     ] = None,
     batch_seconds: Annotated[
         float | None,
-        typer.Option(help="Audio per call of the codec; 0 is one clip.", show_default="0 on CPU, 120 on CUDA"),
+        typer.Option(help="Audio per call of the codec; 0 is one clip.", show_default="0, 120 on CUDA"),
     ] = None,
     num_encoders: Annotated[
         int | None, typer.Option(help="Encoder processes on this machine.", show_default="one per core or GPU")
     ] = None,
     num_workers: Annotated[
         int | None,
-        typer.Option(help="Decoding processes per encoder; 0 decodes in a thread.", show_default="1, 4 on GPUs"),
+        typer.Option(help="Decoding processes per encoder; 0: a thread.", show_default="1, 4 on GPUs"),
     ] = None,
     max_failed: Annotated[
         str | None, typer.Option(help="Stop when more clips than this fail: 20, or 1%.", show_default="no limit")
@@ -98,7 +99,7 @@ def encode(
         raise typer.Exit(1)
 
 
-def with_options(codec: str, options: dict[str, object]) -> str:
+def with_options(codec: str, options: Mapping[str, object]) -> str:
     """Write options that have flags of their own into the codec's text."""
     from solfa.codecs.spec import CodecSpec, parse_spec
 

@@ -14,6 +14,8 @@ from solfa.cli.console import errors, visible
 from solfa.errors import AudioError, ConfigError, SolfaError, StoreError
 from solfa.version import __version__
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="solfa",
     help="Write sound down once, as codec tokens or latents, and train audio models from what was written.",
@@ -61,8 +63,10 @@ def main() -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _leave(f"{where}{error.strerror or error}", 1)
-    except KeyboardInterrupt:
-        _leave("interrupted; run the same command to continue", 130)
+    except SystemExit as leaving:
+        if leaving.code == INTERRUPTED:  # what Typer makes of Ctrl-C
+            _leave("interrupted; run the same command to continue", INTERRUPTED)
+        raise
 
 
 def _leave(sentence: str, code: int) -> None:

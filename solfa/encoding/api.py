@@ -107,7 +107,7 @@ def _settle_info(
     if info.fingerprint != wanted.fingerprint:
         listed = "; ".join(differences(info.parts, wanted.parts))
         raise ConfigError(
-            f"{root}: was made with other settings, so nothing was changed; {listed}; use those settings or another DEST"
+            f"{root}: was made with other settings, nothing was changed; {listed}; use those settings or another DEST"
         )
     return info
 

@@ -70,7 +70,7 @@ def _spell(facts: tuple[Any, ...]) -> str:
 
 
 def file_name(clip_id: str, extension: str) -> PurePosixPath:
-    """Name the file of a clip, always below the output folder: `a/b.flac@00030.000` becomes `a/b.flac@00030.000.wav`."""
+    """Name the file of a clip, always below the output folder: `a/b.flac` becomes `a/b.flac.wav`."""
     parts = [part for part in clip_id.split("/") if part not in ("", ".", "..")]
     path = PurePosixPath(*(parts or ["clip"]))
     return path if path.suffix.lower() == extension else path.with_name(path.name + extension)

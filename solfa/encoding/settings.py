@@ -62,7 +62,7 @@ def dataset_info(codec: Codec, settings: EncodeSettings) -> DatasetInfo:
         "segment_seconds": settings.segment_seconds,
         "batch_seconds": settings.batch_seconds,
         "channel_rule": "mean",
-        "resampler": "soxr HQ",
+        "resampler": "soxr VHQ",
     }
     return DatasetInfo.of(codec.spec, array_spec(codec, settings.dtype), parts)
 

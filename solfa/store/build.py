@@ -68,10 +68,9 @@ def _plan_new_clips(root: Path, outcomes: Iterable[Outcome], clips_per_shard: in
     new = (outcome.clip.as_row() for outcome in outcomes if outcome.clip.id not in known)
     first = list(islice(new, 1))
     if not first and part:
-        return
+        return True
     tables = (pa.Table.from_pylist(rows, schema=PLAN_SCHEMA) for rows in chunks(chain(first, new), clips_per_shard))
-    if not write_plan_part(root, part, tables):
-        _plan_new_clips(root, outcomes, clips_per_shard)
+    return write_plan_part(root, part, tables)
 
 
 def _write_missing_shards(

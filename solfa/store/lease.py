@@ -15,6 +15,7 @@ from solfa.files.publish import TEMPORARY
 
 STALE_SECONDS = 60.0
 BEAT_SECONDS = 10.0
+SIGNING_SECONDS = 2.0
 
 
 def lease_path(root: Path, shard: int) -> Path:
@@ -39,6 +40,8 @@ def _is_fresh(path: Path) -> bool:
         owner = path.read_text()
     except FileNotFoundError:
         return False
+    if not owner:  # killed between creating the file and signing it
+        return age < SIGNING_SECONDS
     return age < STALE_SECONDS and not _is_dead(owner)
 
 
@@ -81,6 +84,9 @@ class Lease:
             if _is_fresh(path):
                 return None
             path.write_text(_owner())
+        except OSError:  # a full disk: a lease that names nobody would keep the shard from everybody
+            path.unlink(missing_ok=True)
+            raise
         return cls(path)
 
     def _beat(self) -> None:

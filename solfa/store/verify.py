@@ -125,7 +125,8 @@ def _check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | N
     if damaged or planned is None:
         return damaged
     try:
-        meta = pq.read_table(root / "meta" / commit.meta.name, schema=META_SCHEMA, partitioning=None)
+        with pq.ParquetFile(root / "meta" / commit.meta.name) as file:
+            meta = file.read().cast(META_SCHEMA)
         rows = _check_rows(root, commit, planned[commit.shard], meta)
         return [*rows, *_check_counts(commit, meta), *_check_arrays(root, commit, meta, spec)]
     except (pa.ArrowException, OSError, StoreError) as error:
@@ -228,7 +229,7 @@ def _check_manifests(root: Path, commits: dict[int, Commit], fingerprint: str) -
 def _check_pinned_plans(root: Path, name: str, manifest: Manifest) -> Iterator[Problem]:
     for part, record in enumerate(manifest.plans):
         damaged = list(_check_file(root, "plan", record.file))
-        yield from damaged
+        yield from (Problem(path, f"{message} (according to {name})") for path, message in damaged)
         try:
             if not damaged and plan_record(root, part) != record:
                 yield Problem(name, f"describes plan/{part:05d}.parquet otherwise than it is")

@@ -1,0 +1,28 @@
+"""The channel rule: as they are where the counts agree, one repeated, otherwise the mean of all, repeated."""
+
+import numpy as np
+import numpy.typing as npt
+
+Audio = npt.NDArray[np.float32]
+"""`[C, N]`"""
+
+
+def to_channels(audio: Audio, num_channels: int) -> Audio:
+    """Give `[C, N]` audio `num_channels` channels."""
+    if len(audio) == num_channels:
+        return audio
+    return np.repeat(audio if len(audio) == 1 else _mean(audio)[None], num_channels, axis=0)
+
+
+def _mean(audio: Audio) -> Audio:
+    # Channel by channel: decoded audio is interleaved, and numpy's mean over its inner axis takes ten times as long.
+    total: Audio = audio[0].copy()
+    for channel in audio[1:]:
+        total += channel
+    total /= len(audio)
+    return total
+
+
+def distinct_channels(audio: Audio, num_channels: int) -> Audio:
+    """Reduce to the channels that will differ in the end, so that work on them is not repeated."""
+    return audio if len(audio) == num_channels else to_channels(audio, 1)

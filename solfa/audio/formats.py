@@ -1,0 +1,21 @@
+"""Which names are audio, and who decodes them."""
+
+from pathlib import PurePosixPath
+
+SNDFILE_EXTENSIONS = frozenset({".wav", ".mp3", ".flac", ".ogg", ".oga", ".aif", ".aiff", ".opus"})
+"""Decoded by libsndfile, which looks at the content and not at the name."""
+
+AV_EXTENSIONS = frozenset({".m4a", ".m4b", ".aac", ".mp4", ".mov", ".3gp", ".webm", ".mka", ".mkv", ".wma"})
+"""Decoded by PyAV, the extra `solfa[av]`."""
+
+AUDIO_EXTENSIONS = SNDFILE_EXTENSIONS | AV_EXTENSIONS
+
+
+def extension(name: str) -> str:
+    """Take the lower-case extension of a path or of a tar member's name, with its dot."""
+    return PurePosixPath(name).suffix.lower()
+
+
+def is_audio_name(name: str) -> bool:
+    """Tell whether a name looks like audio."""
+    return extension(name) in AUDIO_EXTENSIONS

@@ -1,0 +1,43 @@
+"""Look at a recording: rate, channels, and exactly as many samples as reading it will deliver."""
+
+from solfa.audio import pyav, sndfile
+from solfa.audio.byte_range import ByteRange, open_range
+from solfa.audio.formats import AV_EXTENSIONS
+from solfa.audio.recording import AudioInfo, Location
+from solfa.errors import AudioError
+
+MAX_SAMPLES_PER_BYTE = 8192
+"""No codec stores more: FLAC's constant blocks, the densest, hold 4,681 samples in a byte of silence."""
+MIN_SAMPLE_RATE, MAX_SAMPLE_RATE = 1_000, 1_536_000
+MAX_CHANNELS = 256
+
+
+def probe(location: Location) -> AudioInfo:
+    """Read a recording's header, refusing with a reason what cannot be read or what cannot be true."""
+    with open_range(location) as file:
+        info = pyav.measure(file) if _needs_av(file, location) else sndfile.measure(file)
+        fault = _fault(info, file.size)
+        if fault is not None:
+            raise AudioError(fault)
+        return info
+
+
+def _needs_av(file: ByteRange, location: Location) -> bool:
+    """Decide by content first: `ftyp` opens MP4 and its kin, 1A 45 DF A3 opens Matroska and webm."""
+    head = file.bytes_at(0, 12)
+    if head[4:8] == b"ftyp" or head[:4] == b"\x1a\x45\xdf\xa3":
+        return True
+    known = head[:4] in (b"RIFF", b"RF64", b"FORM", b"fLaC", b"OggS") or head[:3] == b"ID3"
+    return location.format_hint in AV_EXTENSIONS and not known
+
+
+def _fault(info: AudioInfo, num_bytes: int) -> str | None:
+    if info.num_samples <= 0:
+        return "has 0 samples"
+    if info.num_samples > MAX_SAMPLES_PER_BYTE * num_bytes:
+        return f"its header claims {info.num_samples:,} samples, which {num_bytes:,} bytes cannot hold"
+    if not MIN_SAMPLE_RATE <= info.sample_rate <= MAX_SAMPLE_RATE:
+        return f"its sample rate of {info.sample_rate:,} Hz is not between {MIN_SAMPLE_RATE:,} and {MAX_SAMPLE_RATE:,}"
+    if info.num_channels > MAX_CHANNELS:
+        return f"has {info.num_channels} channels, more than {MAX_CHANNELS}"
+    return None

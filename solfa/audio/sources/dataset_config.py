@@ -1,0 +1,125 @@
+"""The dataset JSON of stable-audio-tools: folders (`audio_dir`) and local WebDataset tars (`wds`).
+
+A `custom_metadata_module` is Python of the user's own, run only because the config names it. It is asked once per
+recording, while the source is listed, with what stable-audio-tools gives it: `info` (path, relpath, sample_rate,
+seconds_total, ...) and `audio`, which decodes the recording only when the module touches it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from solfa.audio.recording import Recording, Source
+from solfa.audio.sources.custom_metadata import CustomMetadata, load_custom_metadata
+from solfa.audio.sources.folder import FolderSource
+from solfa.audio.sources.locate import locate_recording, uri_below
+from solfa.audio.sources.metadata import parse_object
+from solfa.audio.sources.tar import TarSource, tar_fault
+from solfa.audio.sources.walk import is_tar_name
+from solfa.config import Config, parse_config
+from solfa.errors import ConfigError
+from solfa.files.names import escape_path, unescape_path
+
+
+class DatasetEntry(Config):
+    """One collection of a dataset config."""
+
+    id: str
+    path: str | None = None
+    s3_path: str | None = None
+    profile: str | None = None
+    custom_metadata_module: str | None = None
+
+
+class DatasetConfig(Config):
+    """A dataset config. `random_crop` and `drop_last` are accepted for training; every recording is listed once."""
+
+    dataset_type: Literal["audio_dir", "wds", "s3", "pre_encoded"]
+    datasets: tuple[DatasetEntry, ...]
+    random_crop: bool = True
+    drop_last: bool = True
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A named part of a dataset."""
+
+    id: str
+    source: Source
+    custom_metadata: CustomMetadata | None
+
+
+@dataclass(frozen=True)
+class DatasetConfigSource:
+    """The recordings of all collections, their keys beginning with the collection's id."""
+
+    root: Path
+    collections: tuple[Collection, ...]
+
+    def recordings(self) -> Iterator[Recording]:
+        for collection in self.collections:
+            base = collection.source.root
+            for recording in collection.source.recordings():
+                described = self._describe(collection, recording, base)
+                if described is not None:
+                    uri = uri_below(self.root, base / unescape_path(recording.uri))
+                    key = f"{escape_path(collection.id)}/{recording.key}"
+                    yield replace(described, key=key, uri=uri)
+
+    def _describe(self, collection: Collection, recording: Recording, base: Path) -> Recording | None:
+        if collection.custom_metadata is None or recording.error is not None:
+            return recording
+        return collection.custom_metadata.describe(recording, locate_recording(base, recording))
+
+
+def open_dataset_config(path: Path, audio_root: Path | None) -> DatasetConfigSource:
+    """Read a dataset config; relative paths are looked for below `audio_root`, the config's folder, and here."""
+    where = escape_path(path)
+    try:
+        values: dict[str, Any] = parse_object(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{where}: expected a stable-audio-tools dataset config, found: {error}") from None
+    values.setdefault("datasets", ())
+    config = parse_config(DatasetConfig, values, where)
+    if config.dataset_type == "pre_encoded":
+        raise ConfigError(f"{where}: holds latents that are already encoded; bring them in with `solfa import`")
+    if config.dataset_type == "s3":
+        raise ConfigError(f"{where}: dataset_type 's3' is not supported; copy the tars here and use 'wds' with a path")
+    if not config.datasets:
+        raise ConfigError(f"{where}: datasets: expected at least one entry with an id and a path, found none")
+    ids = [entry.id for entry in config.datasets]
+    if len(set(ids)) < len(ids):
+        raise ConfigError(f"{where}: datasets: expected every id once, found {', '.join(ids)}")
+    bases = [base for base in (audio_root, path.parent, Path()) if base is not None]
+    collections = [_open_collection(entry, config.dataset_type, bases, where) for entry in config.datasets]
+    return DatasetConfigSource(audio_root or path.parent, tuple(collections))
+
+
+def _open_collection(
+    entry: DatasetEntry, dataset_type: Literal["audio_dir", "wds"], bases: list[Path], where: str
+) -> Collection:
+    here = f"{where}: dataset {entry.id!r}"
+    if entry.path is None or entry.s3_path is not None or entry.path.startswith("s3://"):
+        raise ConfigError(
+            f"{here}: expected a local path, found {entry.s3_path or entry.path or 'none'!r}; copy it here first"
+        )
+    path = _find(entry.path, bases, here)
+    custom = entry.custom_metadata_module
+    custom_metadata = load_custom_metadata(_find(custom, bases, here), here) if custom else None
+    if path.is_dir():
+        return Collection(entry.id, FolderSource(path), custom_metadata)
+    if dataset_type == "wds" and is_tar_name(path.name):
+        fault = tar_fault(path)
+        if fault is not None:
+            raise ConfigError(f"{here}: {escape_path(path)} {fault}")
+        return Collection(entry.id, TarSource(path.parent, (path,)), custom_metadata)
+    expected = "a folder or a .tar" if dataset_type == "wds" else "a folder"
+    raise ConfigError(f"{here}: expected {expected}, found the file {escape_path(path)}")
+
+
+def _find(name: str, bases: list[Path], here: str) -> Path:
+    for base in bases:
+        if (base / name).exists():
+            return base / name
+    raise ConfigError(f"{here}: no such file or folder: {escape_path(name)}")

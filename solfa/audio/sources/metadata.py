@@ -1,0 +1,100 @@
+"""What a source says about a recording: JSON values, a caption, and the files beside the audio."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from solfa.audio.byte_range import regular_file_fault
+
+CAPTION_FIELDS = ("caption", "text", "prompt", "description")
+SIDECAR_ERROR = "sidecar_error"
+"""The metadata field that says why a side-car file could not be used."""
+MAX_SIDECAR_BYTES = 1 << 24
+
+
+def clean(value: Any) -> Any:
+    """Make a parsed JSON value strict: NaN and infinities become null, halves of surrogate pairs become `?`."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, list | tuple):
+        return [clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(key): clean(item) for key, item in value.items()}
+    return value
+
+
+def parse_object(text: str | bytes) -> dict[str, Any]:
+    """Parse one JSON object; ValueError says in a few words what is wrong."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at column {error.colno}") from None
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"expected an object, found {type(value).__name__}")
+    return {str(key): item for key, item in clean(value).items()}
+
+
+def find_caption(metadata: Mapping[str, Any]) -> str | None:
+    """Take the caption out of metadata: a text, or the first of a list of texts."""
+    for name in CAPTION_FIELDS:
+        value = metadata.get(name)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+    return None
+
+
+def merge_sidecars(text: bytes | None, object_text: bytes | None) -> tuple[str | None, dict[str, Any]]:
+    """Combine a `.txt` caption and a `.json` object; the caption of the `.txt` comes first."""
+    metadata: dict[str, Any] = {}
+    faults = []
+    if object_text is not None:
+        try:
+            metadata = parse_object(object_text)
+        except ValueError as error:
+            faults.append(f".json: {error}")
+    caption = find_caption(metadata)
+    if text is not None:
+        try:
+            written = text.decode("utf-8-sig").strip()
+        except UnicodeDecodeError:
+            faults.append(".txt: is not UTF-8")
+        else:
+            caption = written or caption
+            metadata.setdefault("caption", written)
+    return caption, metadata | ({SIDECAR_ERROR: "; ".join(faults)} if faults else {})
+
+
+def read_sidecars(audio: Path) -> tuple[str | None, dict[str, Any]]:
+    """Read `x.txt` and `x.json` beside `x.wav`."""
+    text, text_fault = _read_sidecar(audio.with_suffix(".txt"))
+    object_text, object_fault = _read_sidecar(audio.with_suffix(".json"))
+    caption, metadata = merge_sidecars(text, object_text)
+    faults = [fault for fault in (metadata.get(SIDECAR_ERROR), text_fault, object_fault) if fault]
+    return caption, metadata | ({SIDECAR_ERROR: "; ".join(faults)} if faults else {})
+
+
+def _read_sidecar(path: Path) -> tuple[bytes | None, str | None]:
+    fault = regular_file_fault(path)
+    if fault == "no such file":
+        return None, None
+    if fault is None:
+        try:
+            with path.open("rb") as file:
+                content = file.read(MAX_SIDECAR_BYTES + 1)
+        except OSError as error:
+            fault = str(error.strerror)
+        else:
+            if len(content) <= MAX_SIDECAR_BYTES:
+                return content, None
+            fault = f"is larger than {MAX_SIDECAR_BYTES:,} bytes"
+    return None, f"{path.suffix}: {fault}"

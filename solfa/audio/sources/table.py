@@ -1,0 +1,179 @@
+"""A table of recordings: CSV, TSV, JSONL, and the manifests of AudioCraft.
+
+The audio of a row is found by a path, relative to the audio root or to the table's folder, or by a YouTube id. A table
+may come from anywhere, so a path counts only if it resolves, links included, to something inside these two folders.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from solfa.audio.formats import AUDIO_EXTENSIONS
+from solfa.audio.recording import Recording
+from solfa.audio.sources.folder import file_recording
+from solfa.audio.sources.keys import UniqueKeys
+from solfa.audio.sources.locate import uri_below
+from solfa.audio.sources.metadata import SIDECAR_ERROR, find_caption, parse_object
+from solfa.audio.sources.rows import Row, read_rows
+from solfa.audio.sources.walk import walk
+from solfa.errors import ConfigError
+from solfa.files.names import escape_path, unescape_path
+
+PATH_FIELDS = ("path", "file", "filename", "audio_path", "audio")
+_AUDIOCRAFT_FIELDS = {"path", "duration", "sample_rate"}
+_YTID_IN_NAME = re.compile(r"\[([A-Za-z0-9_-]{11})\]")
+
+
+class Resolved(NamedTuple):
+    """Where a row's path leads, or why it leads nowhere."""
+
+    path: Path
+    error: str | None = None
+
+
+def resolve_inside(name: str, bases: tuple[Path, ...]) -> Resolved:
+    """Follow a path of a table from each base, accepting only what ends inside one of them."""
+    roots = [base.resolve() for base in bases]
+    outside = False
+    for base in bases:
+        try:
+            path = (base / name).resolve()
+            inside = any(path.is_relative_to(root) for root in roots)
+            if inside and path.exists():
+                return Resolved(path)
+        except (OSError, RuntimeError, ValueError) as error:
+            return Resolved(base / "invalid", f"the path {escape_path(name)} cannot be followed: {error}")
+        outside = outside or not inside
+    folders = " or ".join(escape_path(root) for root in roots)
+    if outside:
+        return Resolved(
+            bases[0] / name,
+            f"the path {escape_path(name)} leads out of {folders}; if the audio is meant to be there, "
+            "name a folder that holds it with --audio-root",
+        )
+    return Resolved(bases[0] / name, f"no such file: {escape_path(name)} below {folders}")
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """One recording per row of a table, in the table's order."""
+
+    path: Path
+    audio_root: Path | None = None
+
+    @property
+    def root(self) -> Path:
+        return self.audio_root if self.audio_root is not None else self.path.parent
+
+    def recordings(self) -> Iterator[Recording]:
+        keys = UniqueKeys()
+        has_unique_ids = self._has_unique_ids()
+        for row in read_rows(self.path):
+            recording = self._recording(row)
+            key = _own_id(row.values) if has_unique_ids else None
+            yield replace(recording, key=keys.claim(escape_path(key) if key is not None else recording.key))
+
+    @property
+    def _bases(self) -> tuple[Path, ...]:
+        folder = self.path.parent
+        return (folder,) if self.audio_root is None else (self.audio_root, folder)
+
+    def _has_unique_ids(self) -> bool:
+        seen: set[str] = set()
+        for row in read_rows(self.path):
+            key = _own_id(row.values)
+            if key is None or key in seen:
+                return False
+            seen.add(key)
+        return True
+
+    def _recording(self, row: Row) -> Recording:
+        values = row.values
+        name = next((values[field] for field in PATH_FIELDS if values.get(field)), None)
+        ytid = values.get("ytid")
+        if isinstance(name, str):
+            resolved, key = resolve_inside(name, self._bases), self._key_of(name)
+        elif isinstance(ytid, str) and ytid:
+            resolved, key = self._by_ytid(ytid), escape_path(ytid)
+        else:
+            raise ConfigError(
+                f"{escape_path(self.path)}, line {row.line}: expected one of the columns "
+                f"{', '.join(PATH_FIELDS)} or ytid to name the audio, found {', '.join(values) or 'nothing'}"
+            )
+        if isinstance(ytid, str) and ytid:
+            key = escape_path(ytid)
+        if resolved.error is not None:
+            return Recording(
+                key=key,
+                uri=escape_path(resolved.path),
+                caption=find_caption(values),
+                metadata=values,
+                error=resolved.error,
+            )
+        recording = file_recording(resolved.path, key=key, uri=uri_below(self.root.resolve(), resolved.path))
+        metadata = {**self._sidecar(recording, values), **values}
+        return replace(recording, caption=find_caption(metadata), metadata=metadata)
+
+    def _key_of(self, name: str) -> str:
+        path = Path(name)
+        for base in self._bases:
+            for root in (base.absolute(), base.resolve()):
+                if path.is_absolute() and path.is_relative_to(root):
+                    path = path.relative_to(root)
+        return escape_path(path)
+
+    def _sidecar(self, recording: Recording, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Read the JSON that AudioCraft keeps beside the audio, or where `info_path` says."""
+        if not values.keys() >= _AUDIOCRAFT_FIELDS:
+            return {}
+        info_path = values.get("info_path")
+        if not isinstance(info_path, str) or not info_path:
+            return {name: value for name, value in recording.metadata.items() if name != "caption"} | (
+                {"caption": recording.caption} if recording.caption else {}
+            )
+        resolved = resolve_inside(info_path, self._bases)
+        if resolved.error is not None:
+            return {SIDECAR_ERROR: resolved.error}
+        try:
+            return parse_object(resolved.path.read_bytes())
+        except (OSError, ValueError) as error:
+            return {SIDECAR_ERROR: f"{escape_path(info_path)}: {error}"}
+
+    def _by_ytid(self, ytid: str) -> Resolved:
+        for base in self._bases:
+            found = self._ytids[base].get(ytid)
+            if found is not None:
+                return resolve_inside(str(unescape_path(found)), (base,))
+        folders = " or ".join(escape_path(base) for base in self._bases)
+        return Resolved(
+            self.root / ytid, f"no audio file named {escape_path(ytid)}.* or *[{escape_path(ytid)}]* below {folders}"
+        )
+
+    @cached_property
+    def _ytids(self) -> dict[Path, dict[str, str]]:
+        return {base: _index_ytids(base) for base in self._bases}
+
+
+def _own_id(values: Mapping[str, Any]) -> str | None:
+    value = values.get("id")
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return str(value) or None
+
+
+def _index_ytids(base: Path) -> dict[str, str]:
+    """Map stems, and what stands in brackets as in yt-dlp's names, to paths; a plain stem comes first."""
+    stems: dict[str, str] = {}
+    bracketed: dict[str, str] = {}
+    for found in walk(base):
+        name = unescape_path(found.name).name
+        stem, _, extension = name.rpartition(".")
+        if f".{extension.lower()}" not in AUDIO_EXTENSIONS or found.error is not None:
+            continue
+        stems.setdefault(stem, found.name)
+        for ytid in _YTID_IN_NAME.findall(stem):
+            bracketed.setdefault(ytid, found.name)
+    return bracketed | stems

@@ -1,0 +1,171 @@
+"""WebDataset tars, read header by header: members are never extracted, only their byte ranges are noted.
+
+Members that share a name up to the first dot and follow each other are one group: `0001.flac 0001.json 0001.txt`.
+"""
+
+import io
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from solfa.audio.byte_range import regular_file_fault
+from solfa.audio.formats import is_audio_name
+from solfa.audio.recording import Recording
+from solfa.audio.sources.keys import UniqueKeys
+from solfa.audio.sources.metadata import MAX_SIDECAR_BYTES, SIDECAR_ERROR, merge_sidecars
+from solfa.files.names import escape_path
+
+COMPRESSED = "is compressed, so its members cannot be read in place; decompress it once (gunzip, unxz, zstd -d)"
+_MAGICS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+
+
+class Member(NamedTuple):
+    """A tar member: its escaped name, where its bytes are, and why they must not be read."""
+
+    name: str
+    offset: int
+    size: int
+    error: str | None
+
+
+@dataclass(frozen=True)
+class TarSource:
+    """The members of one or several tars."""
+
+    root: Path
+    tars: tuple[Path, ...]
+
+    def recordings(self) -> Iterator[Recording]:
+        for path in self.tars:
+            relative = path.relative_to(self.root) if path.is_relative_to(self.root) else path
+            yield from tar_recordings(path, uri=escape_path(relative))
+
+
+def tar_fault(path: Path) -> str | None:
+    """Say why a tar cannot be read in place; None if it can."""
+    fault = regular_file_fault(path)
+    if fault is not None:
+        return fault
+    with path.open("rb") as file:
+        head = file.read(8)
+    return COMPRESSED if head.startswith(_MAGICS) else None
+
+
+class _HeaderFile(io.RawIOBase):
+    """What `tarfile` reads headers from: it may neither read much at once nor go back and loop for ever."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self._furthest = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not 0 <= size <= MAX_SIDECAR_BYTES:
+            raise tarfile.ReadError(f"a header of {size:,} bytes")
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        if whence != io.SEEK_SET or offset < self._furthest:
+            raise tarfile.ReadError("a header that points back")
+        self._furthest = offset
+        return self._file.seek(offset)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+
+def _members(file: io.BufferedReader, num_bytes: int) -> Iterator[Member]:
+    """List the members; where the tar is damaged, end with a member without a name that says so."""
+    try:
+        yield from _intact_members(file, num_bytes)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        yield Member("", 0, 0, f"the tar is damaged: {error}")
+
+
+def _intact_members(file: io.BufferedReader, num_bytes: int) -> Iterator[Member]:
+    with tarfile.open(fileobj=_HeaderFile(file), mode="r:", errors="surrogateescape") as archive:
+        for info in archive:
+            if not info.isdir():
+                yield Member(escape_path(info.name), info.offset_data, info.size, _fault(info, num_bytes))
+            # tarfile would keep every header it has seen.
+            archive.members.clear()  # type: ignore[attr-defined]
+        # tarfile takes an invalid header for the end; the end is a block of zeros, or nothing.
+        file.seek(archive.offset)
+        if file.read(tarfile.BLOCKSIZE).strip(b"\0"):
+            raise tarfile.ReadError(f"an invalid header at byte {archive.offset:,}")
+
+
+def _fault(info: tarfile.TarInfo, num_bytes: int) -> str | None:
+    path = PurePosixPath(info.name)
+    if path.is_absolute() or ".." in path.parts:
+        return "its name leads out of the tar"
+    if not info.isreg() or info.issparse():
+        return "is a link, a device or a sparse file within the tar, not plain bytes"
+    if info.offset_data + info.size > num_bytes:
+        return f"the tar ends {info.offset_data + info.size - num_bytes:,} bytes before the member does"
+    return None
+
+
+def tar_recordings(path: Path, *, uri: str) -> Iterator[Recording]:
+    """Describe every audio member; a tar that cannot be read (further) is one recording with a reason."""
+    fault = tar_fault(path)
+    if fault is not None:
+        yield Recording(key=uri, uri=uri, error=fault)
+        return
+    keys = UniqueKeys()
+    with path.open("rb") as file:
+        for _, group in groupby(_members(file, path.stat().st_size), _group_of):
+            yield from _group_recordings(path, list(group), uri, keys)
+
+
+def _group_of(member: Member) -> str:
+    folder, _, name = member.name.rpartition("/")
+    return f"{folder}/{name.partition('.')[0]}"
+
+
+def _group_recordings(path: Path, group: list[Member], uri: str, keys: UniqueKeys) -> Iterator[Recording]:
+    by_name = {member.name: member for member in group}
+    status = path.stat()
+    for member in group:
+        if not member.name:
+            yield Recording(key=keys.claim(uri), uri=uri, error=member.error)
+            continue
+        file_name = member.name.rpartition("/")[2]
+        if not is_audio_name(file_name) or file_name.startswith("."):
+            continue
+        key = keys.claim(f"{uri}/{member.name.removeprefix('./')}")
+        if member.error is not None:
+            yield Recording(key=key, uri=uri, member=member.name, error=member.error)
+            continue
+        # `song.v1.wav` belongs to `song.v1.json`, or, as WebDataset has it, to `song.json`.
+        stems = (member.name.rpartition(".")[0], _group_of(member).removeprefix("/"))
+        text, text_fault = _sidecar(path, by_name, stems, ".txt")
+        object_text, object_fault = _sidecar(path, by_name, stems, ".json")
+        caption, metadata = merge_sidecars(text, object_text)
+        faults = [fault for fault in (metadata.get(SIDECAR_ERROR), text_fault, object_fault) if fault]
+        yield Recording(
+            key=key,
+            uri=uri,
+            size_bytes=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            member=member.name,
+            member_offset=member.offset,
+            member_size=member.size,
+            caption=caption,
+            metadata=metadata | ({SIDECAR_ERROR: "; ".join(faults)} if faults else {}),
+        )
+
+
+def _sidecar(
+    path: Path, by_name: dict[str, Member], stems: tuple[str, str], extension: str
+) -> tuple[bytes | None, str | None]:
+    member = next((by_name[stem + extension] for stem in stems if stem + extension in by_name), None)
+    if member is None:
+        return None, None
+    if member.error is not None or member.size > MAX_SIDECAR_BYTES:
+        return None, f"{extension}: {member.error or f'is larger than {MAX_SIDECAR_BYTES:,} bytes'}"
+    with path.open("rb") as file:
+        file.seek(member.offset)
+        return file.read(member.size), None

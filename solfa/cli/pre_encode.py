@@ -1,0 +1,156 @@
+"""`solfa pre-encode`: the flags of stable-audio-tools' `pre_encode.py`, or the same keys as YAML, composed by Hydra."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from solfa.cli.console import console, facts_table, human_seconds, print_failures, visible
+
+if TYPE_CHECKING:
+    from solfa.encoding.pre_encode import PreEncodeReport
+
+BASE = Path(__file__).parents[1] / "conf" / "pre_encode" / "base.yaml"
+
+EXAMPLES = (
+    "[bold]Examples[/]\n\n"
+    "  solfa pre-encode --model-config model.json --ckpt-path vae.safetensors --dataset-config data.json "
+    "--output-path latents/\n\n"
+    "  solfa pre-encode --pretrained-name dac_44khz --is-discrete --dataset-config data.json --output-path tokens/\n\n"
+    "  solfa pre-encode --config my.yaml batch_size=4 output_path=latents/\n\n"
+    "Interrupted, the same command continues. What cannot be read is listed in failures.jsonl; everything else is "
+    "encoded, silence included, and recordings longer than --sample-size become consecutive items. Started by a "
+    "launcher (torchrun --no-python, srun), every process takes its share of the batches.\n\n"
+    "[bold]solfa encode[/] is the better way for new work: it pads nothing, stores few large files and appends what is "
+    "new. [bold]solfa import[/] turns a folder in this layout into a Solfa dataset."
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command; flags may be spelled with underscores, too."""
+    settings = {"token_normalize_func": lambda name: name.replace("_", "-")}
+    app.command("pre-encode", epilog=EXAMPLES, context_settings=settings)(pre_encode)
+
+
+def pre_encode(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Settings by key, on top of --config."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Settings as YAML; KEY=VALUE and flags come on top.", show_default="base"),
+    ] = None,
+    model_config: Annotated[str | None, typer.Option(help="A stable-audio-tools model JSON.")] = None,
+    ckpt_path: Annotated[str | None, typer.Option(help="Its weights: .safetensors, .ckpt or .pt.")] = None,
+    pretrained_name: Annotated[
+        str | None, typer.Option(help="A codec's name, folder or Hub id, instead of the two above.")
+    ] = None,
+    dataset_config: Annotated[
+        str | None, typer.Option(help="A stable-audio-tools dataset JSON.", show_default="required")
+    ] = None,
+    output_path: Annotated[
+        str | None, typer.Option(help="A new folder, or one to continue.", show_default="required")
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Items per call of the model.", show_default="1")] = None,
+    sample_size: Annotated[
+        int | None, typer.Option(help="Samples of every item, at the model's rate.", show_default="1320960")
+    ] = None,
+    num_workers: Annotated[
+        int | None, typer.Option(help="Processes that decode ahead; 0 decodes in a thread.", show_default="4")
+    ] = None,
+    shuffle: Annotated[
+        bool | None, typer.Option("--shuffle", help="Order items by a hash of their names, always the same.")
+    ] = None,
+    model_half: Annotated[bool | None, typer.Option("--model-half", help="Run and store in fp16.")] = None,
+    is_discrete: Annotated[bool | None, typer.Option("--is-discrete", help="Store tokens, [K, N].")] = None,
+    num_nodes: Annotated[
+        int | None, typer.Option(help="Machines that a launcher started this on.", show_default="1")
+    ] = None,
+    strategy: Annotated[str | None, typer.Option(help="auto or ddp.", show_default="auto")] = None,
+    limit_batches: Annotated[
+        int | None, typer.Option(help="Encode only the first so many batches, counted over all ranks.")
+    ] = None,
+) -> None:
+    """Pre-encode audio into the layout of stable-audio-tools: resumable, exact, nothing replaced or dropped."""
+    flags = dict(locals())
+    from solfa.cli.encode import EncodeView
+    from solfa.encoding.pre_encode import parse_pre_encode
+    from solfa.encoding.pre_encode.run import pre_encode as run
+
+    given = {name: value for name, value in flags.items() if name not in ("overrides", "config") and value is not None}
+    composed = compose(config, overrides or []) if config or overrides else {}
+    settings = parse_pre_encode({**composed, **given})
+    with EncodeView() as view:
+        report = run(settings, view)
+    print_report(report)
+    if report.items == 0:
+        raise typer.Exit(1)
+
+
+def compose(config: Path | None, overrides: list[str]) -> dict[str, Any]:
+    """Compose a YAML file (the packaged one if None) and `key=value` overrides with Hydra, as plain values.
+
+    A file of the user's own may hold only some of the keys, and may name the packaged one in its `defaults`: `base`.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from solfa.errors import ConfigError
+
+    path = (config or BASE).absolute()
+    if not path.is_file() or path.suffix != ".yaml":
+        raise ConfigError(f"--config: expected a .yaml file, found {path}")
+    search = f"hydra.searchpath=[file://{BASE.parent}]"
+    forced = _forced(overrides)
+    try:
+        with initialize_config_dir(str(path.parent), version_base="1.3"):
+            composed = hydra_compose(path.stem, [search, *forced])
+        values = OmegaConf.to_container(composed, resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(f"pre-encode: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: expected keys and values, found a {type(values).__name__}")
+    return {str(key): value for key, value in values.items() if value != "???"}
+
+
+def _forced(overrides: list[str]) -> list[str]:
+    """Check the keys, and let plain overrides add keys that the file does not have."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    from solfa.encoding.pre_encode.config import check_key
+    from solfa.errors import ConfigError
+
+    forced = []
+    for text in overrides:
+        try:
+            parsed = OverridesParser.create().parse_override(text)
+        except HydraException as error:
+            reason = str(error).partition("\n")[0]
+            raise ConfigError(f"{text}: expected KEY=VALUE as Hydra reads it ({reason})") from None
+        check_key(parsed.key_or_group, text)
+        plain = not text.startswith(("+", "~"))
+        forced.append(f"++{text}" if plain else text)
+    return forced
+
+
+def print_report(report: "PreEncodeReport") -> None:
+    """Print what a run did, and every reason to look closer."""
+    new = f" ({report.new_items:,} in this run)" if report.new_items else ""
+    speed = f"{report.speed:.1f}x real time" if report.new_items else "nothing to do: everything was encoded already"
+    facts = [
+        ("items", f"{report.items:,}{new}"),
+        ("audio", f"{human_seconds(report.new_seconds)} in this run"),
+        ("failed", f"{len(report.failures):,}" + (", listed in failures.jsonl" if report.failures else "")),
+        ("speed", speed),
+    ]
+    if report.rank.world_size > 1:
+        facts.insert(0, ("rank", f"{report.rank.rank} of {report.rank.world_size}"))
+    console.print(facts_table(f"[bold]{visible(str(report.path))}[/] · {visible(report.codec)}", facts))
+    print_failures([(failure.relpath, failure.error) for failure in report.failures])
+    for note in report.notes:
+        console.print(f"[yellow]note[/] {visible(note)}", soft_wrap=True, highlight=False)

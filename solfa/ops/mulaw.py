@@ -1,0 +1,36 @@
+"""Mu-law companding (ITU-T G.711's curve, as WaveNet and SaShiMi use it) at any number of classes.
+
+With Q classes and mu = Q - 1, the waveform x in [-1, 1] is bent by
+
+    y = sign(x) log(1 + mu |x|) / log(1 + mu)
+
+and y is rounded to the nearest of Q equally spaced values -1, -1 + 2/mu, ..., 1 (class 0 .. Q - 1). Q is even, so the
+grid is symmetric and holds no zero: the two values nearest to silence are +-((1 + mu)^(1/mu) - 1) / mu, i.e. 8.6e-5
+at 8 bits and 2.6e-9 at 16 bits. Silence (and any tie) goes to the upper one, class Q / 2. A grid with an exact zero
+would have to give up the symmetry of its halves, and full scale on one side, and would not be what other tools write.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def mulaw_encode(audio: Float[Tensor, "*shape"], num_classes: int) -> Int[Tensor, "*shape"]:
+    """Map a waveform to classes 0 .. num_classes - 1; what lies outside [-1, 1] is clipped."""
+    mu = num_classes - 1
+    # float64: at 16 bits a float32 logarithm is off by whole classes near full scale.
+    clipped = audio.double().clamp(-1.0, 1.0)
+    bent = clipped.sign() * torch.log1p(mu * clipped.abs()) / _log_one_plus(mu)
+    return torch.floor((bent + 1) / 2 * mu + 0.5).long()
+
+
+def mulaw_decode(classes: Int[Tensor, "*shape"], num_classes: int) -> Float[Tensor, "*shape"]:
+    """Map classes to float32 values that `mulaw_encode` maps back to the same classes."""
+    mu = num_classes - 1
+    bent = 2 * classes.double() / mu - 1
+    audio = bent.sign() * torch.expm1(bent.abs() * _log_one_plus(mu)) / mu
+    return audio.float()
+
+
+def _log_one_plus(mu: int) -> float:
+    return float(torch.log1p(torch.tensor(mu, dtype=torch.float64)))

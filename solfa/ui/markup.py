@@ -1,0 +1,55 @@
+"""HTML that cannot be forgotten to be escaped: plain text becomes markup only through `element`.
+
+Text from a dataset is foreign (file names, captions, metadata): it is escaped, and characters that a reader cannot
+see (controls, direction marks, lone surrogates) are spelled out.
+"""
+
+import html
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+_VOID = frozenset({"meta", "img", "br", "hr", "rect", "line", "path"})
+_JOINERS = "\u200c\u200d"  # invisible, but emoji and several scripts are spelled with them
+
+
+def visible(text: str) -> str:
+    """Spell out what cannot be seen: \\n for a line break, \\x1b for an escape, \\u202e for a direction mark."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() or character in _JOINERS else repr(character)[1:-1] for character in text
+    )
+
+
+def escape(text: str) -> Markup:
+    """Make markup of text; what is markup already stays."""
+    return text if isinstance(text, Markup) else Markup(html.escape(visible(text), quote=True))
+
+
+def join(*parts: str) -> Markup:
+    """Put parts one after the other, escaping those that are plain text."""
+    return Markup("".join(escape(part) for part in parts))
+
+
+def element(tag: str, *children: str, **attributes: str | float | bool | None) -> Markup:
+    """Build an element; `class_` is `class`, `view_box` is kept for SVG as `viewBox`, None leaves an attribute out."""
+    written = "".join(_attribute(name, value) for name, value in attributes.items())
+    if tag in _VOID:
+        assert not children, f"<{tag}> has no content"
+        return Markup(f"<{tag}{written}>" if tag in ("meta", "img", "br", "hr") else f"<{tag}{written}/>")
+    return Markup(f"<{tag}{written}>{join(*children)}</{tag}>")
+
+
+def _attribute(name: str, value: str | float | bool | None) -> str:
+    if value is None or value is False:
+        return ""
+    spelled = {"view_box": "viewBox"}.get(name, name.rstrip("_").replace("_", "-"))
+    if value is True:
+        return f" {spelled}"
+    number = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f' {spelled}="{html.escape(visible(number), quote=True)}"'

@@ -1,0 +1,71 @@
+"""What a report shows, as plain data: made by `dataset_page` or by hand, written by `write_report`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solfa.evaluate.statistics import CodeStatistics, LatentStatistics, LengthHistogram
+
+
+class Fact(NamedTuple):
+    """One number or word about the dataset, already written as a person reads it."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+class Failure(NamedTuple):
+    """A clip that could not be encoded, and why."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Sound:
+    """Audio to listen to: `[C, N]` floats, full scale at one."""
+
+    audio: NDArray[np.float32]
+    sample_rate: int
+
+    @property
+    def seconds(self) -> float:
+        return int(self.audio.shape[1]) / self.sample_rate
+
+
+@dataclass(frozen=True, eq=False)
+class ClipCard:
+    """One clip to look at and to listen to."""
+
+    id: str
+    seconds: float
+    array: NDArray[Any]
+    """Codes or latents, `[T, W]`."""
+    codebook_size: int | None = None
+    """None for latents."""
+    caption: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    original: Sound | None = None
+    decoded: Sound | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ReportPage:
+    """A whole page."""
+
+    title: str
+    subtitle: str = ""
+    facts: tuple[Fact, ...] = ()
+    details: tuple[Fact, ...] = ()
+    """Facts of the second rank: the codec, the fingerprint, where it lies."""
+    cards: tuple[ClipCard, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    lengths: LengthHistogram | None = None
+    codes: CodeStatistics | None = None
+    latents: LatentStatistics | None = None
+    statistics_note: str = ""
+    """What the statistics were taken from, where that is not every clip."""

@@ -1,0 +1,6 @@
+"""Import the hostile corpus by its file: test modules are not a package."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,158 @@
+"""Tables: CSV, TSV, JSONL, AudioCraft manifests; what they may point to, and what happens when they are wrong."""
+
+import gzip
+import json
+
+import pytest
+from hostile import encoded, tone
+
+from solfa.audio.probe import probe
+from solfa.audio.sources.locate import locate_recording
+from solfa.audio.sources.opening import open_source
+from solfa.errors import ConfigError
+
+WAV = encoded(tone(100))
+
+
+def write(path, content=WAV):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def recordings(path, **options):
+    return list(open_source(path, **options).recordings())
+
+
+def jsonl(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_csv_keeps_every_column_and_finds_the_caption(tmp_path):
+    write(tmp_path / "audio/a b.wav")
+    table = write(tmp_path / "t.csv", '\ufeffpath,caption,bpm,\n"audio/a b.wav","two\nlines, quoted",120,7\n\n')
+    source = open_source(table)
+    (recording,) = source.recordings()
+    assert (recording.key, recording.uri) == ("audio/a b.wav", "audio/a b.wav")
+    assert recording.caption == "two\nlines, quoted"
+    assert recording.metadata == {
+        "path": "audio/a b.wav", "caption": "two\nlines, quoted", "bpm": "120", "column_4": "7",
+    }  # fmt: skip
+    assert probe(locate_recording(source.root, recording)).num_samples == 100
+
+
+@pytest.mark.parametrize("column", ["path", "file", "filename", "audio_path", "audio"])
+def test_tsv_names_the_audio_in_any_usual_column(tmp_path, column):
+    write(tmp_path / "x.wav")
+    (recording,) = recordings(write(tmp_path / "t.tsv", f"{column}\ttext\nx.wav\thello, you\n"))
+    assert recording.error is None and recording.caption == "hello, you"
+
+
+def test_caption_columns_are_tried_in_order(tmp_path):
+    write(tmp_path / "x.wav")
+    row = {"path": "x.wav", "description": "D", "prompt": "P", "text": "T", "caption": ""}
+    expected = ["T", "P", "D", None]
+    rows = [{k: v for k, v in row.items() if k not in drop} for drop in ((), ("text",), ("text", "prompt"))]
+    rows.append({"path": "x.wav"})
+    found = recordings(write(tmp_path / "t.jsonl", jsonl(*rows)))
+    assert [recording.caption for recording in found] == expected
+    assert [recording.key for recording in found] == ["x.wav", "x.wav#2", "x.wav#3", "x.wav#4"]
+
+
+def test_keys_are_the_ids_only_when_those_are_unique(tmp_path):
+    write(tmp_path / "x.wav")
+    write(tmp_path / "y.wav")
+    unique = write(tmp_path / "u.jsonl", jsonl({"id": 7, "path": "x.wav"}, {"id": "b\n", "path": "y.wav"}))
+    repeated = write(tmp_path / "r.jsonl", jsonl({"id": 1, "path": "x.wav"}, {"id": 1, "path": "y.wav"}))
+    assert [recording.key for recording in recordings(unique)] == ["7", "b%0A"]
+    assert [recording.key for recording in recordings(repeated)] == ["x.wav", "y.wav"]
+
+
+def test_ytid_finds_plain_and_bracketed_names(tmp_path):
+    write(tmp_path / "audio/-0Gj8-vB1q4.wav")
+    write(tmp_path / "audio/deep/A title [abcdefghijk].opus")
+    table = write(
+        tmp_path / "t.csv", "ytid,caption\n-0Gj8-vB1q4,one\nabcdefghijk,two\nmissingxxxx,three\n-0Gj8-vB1q4,four\n"
+    )
+    found = recordings(table, audio_root=tmp_path / "audio")
+    assert [recording.key for recording in found] == ["-0Gj8-vB1q4", "abcdefghijk", "missingxxxx", "-0Gj8-vB1q4#2"]
+    assert [recording.uri for recording in found[:2]] == ["-0Gj8-vB1q4.wav", "deep/A title [abcdefghijk].opus"]
+    assert "no audio file named missingxxxx" in found[2].error and found[2].caption == "three"
+
+
+def test_paths_must_end_inside_the_roots(tmp_path):
+    secret = write(tmp_path / "secret/s.wav")
+    write(tmp_path / "table/in.wav")
+    (tmp_path / "table/link.wav").symlink_to(secret)
+    (tmp_path / "table/inner.wav").symlink_to("in.wav")
+    names = ["in.wav", "inner.wav", str(tmp_path / "table/in.wav"), "../secret/s.wav", str(secret), "link.wav"]
+    names += ["../table/in.wav", "missing.wav", "bad\0name.wav"]
+    table = write(tmp_path / "table/t.jsonl", jsonl(*({"path": name} for name in names)))
+    found = recordings(table)
+    assert [recording.error is None for recording in found] == [True] * 3 + [False] * 3 + [True] + [False] * 2
+    assert all("leads out of" in found[i].error and "--audio-root" in found[i].error for i in (3, 4, 5))
+    assert "no such file: missing.wav" in found[7].error
+    assert "cannot be followed" in found[8].error
+    assert [recording.key for recording in found[:3]] == ["in.wav", "inner.wav", "in.wav#2"]
+    allowed = recordings(table, audio_root=tmp_path)
+    assert [recording.error is None for recording in allowed] == [True] * 7 + [False] * 2
+    assert allowed[4].uri == allowed[5].uri == "secret/s.wav"
+
+
+def test_folder_named_in_a_table_is_no_recording(tmp_path):
+    (tmp_path / "x.wav").mkdir()
+    (recording,) = recordings(write(tmp_path / "t.jsonl", jsonl({"path": "x.wav"})))
+    assert recording.error == "is a folder, not a regular file"
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_audiocraft_manifest_brings_its_sidecars(tmp_path, compressed):
+    write(tmp_path / "songs/a.wav")
+    write(tmp_path / "songs/a.json", '{"title": "A", "description": "a song", "bpm": 99, "duration": 5}')
+    write(tmp_path / "songs/b.wav")
+    write(tmp_path / "info/b.json", '{"description": "elsewhere"}')
+    common = {"duration": 1.5, "sample_rate": 16000, "amplitude": None, "weight": None}
+    rows = jsonl(
+        {"path": str(tmp_path / "songs/a.wav"), **common, "info_path": None},
+        {"path": "songs/b.wav", **common, "info_path": "info/b.json"},
+    )
+    name = "data.jsonl.gz" if compressed else "data.jsonl"
+    table = write(tmp_path / name, gzip.compress(rows.encode()) if compressed else rows)
+    first, second = recordings(table)
+    assert first.key == "songs/a.wav" and first.caption == "a song"
+    # What the manifest itself says comes before the side-car.
+    assert first.metadata["title"] == "A" and first.metadata["duration"] == 1.5
+    assert second.caption == "elsewhere"
+
+
+def test_folder_that_holds_a_manifest_is_just_a_folder(tmp_path):
+    write(tmp_path / "a.wav")
+    write(tmp_path / "data.jsonl", jsonl({"path": "missing.wav"}))
+    assert [recording.key for recording in recordings(tmp_path)] == ["a.wav"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.jsonl", '{"path": "x.wav"}\n{"path": \n', r"t\.jsonl, line 2: "),
+        ("t.jsonl", '{"path": "x.wav"}\n[1]\n', r"line 2: expected an object, found list"),
+        ("t.jsonl", '{"title": "x"}\n', r"line 1: expected one of the columns path, .* found title"),
+        ("t.jsonl", b'{"path": "\xff"}\n', r"expected UTF-8, found byte 0xFF"),
+        ("t.jsonl.gz", b"\x1f\x8b\x08 this is not gzip", r"t\.jsonl\.gz: cannot be read"),
+        ("t.csv", "path,caption\nx.wav\n", r"t\.csv, line 2: expected 2 columns, found 1"),
+        ("t.csv", "path,caption\nx.wav,a,b\n", r"line 2: expected 2 columns, found 3"),
+        ("t.csv", 'path\n"x.wav\n', r"line 2: unexpected end of data"),
+        ("t.csv", "path,path\nx.wav,y.wav\n", r"line 1: expected every column once, found 'path' twice"),
+    ],
+)
+def test_malformed_table_is_named_with_its_line(tmp_path, name, content, message):
+    with pytest.raises(ConfigError, match=message):
+        recordings(write(tmp_path / name, content))
+
+
+def test_metadata_is_strict_json(tmp_path):
+    write(tmp_path / "x.wav")
+    content = '{"path": "x.wav", "a": NaN, "b": [Infinity], "c": "\\ud800", "d": {"e": -Infinity}}\n'
+    (recording,) = recordings(write(tmp_path / "t.jsonl", content))
+    assert recording.metadata == {"path": "x.wav", "a": None, "b": [None], "c": "?", "d": {"e": None}}
+    json.dumps(recording.metadata, allow_nan=False).encode()

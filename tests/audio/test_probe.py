@@ -1,0 +1,103 @@
+"""Probing, and the hostile corpus: every file is either read completely or refused with a reason."""
+
+import os
+import sys
+
+import pytest
+from hostile import encoded, flac_with_total, make_hostile_corpus, tone
+
+from solfa.audio.probe import probe
+from solfa.audio.read import read_span
+from solfa.audio.recording import AudioInfo, Location
+from solfa.audio.sources.opening import locate, open_source
+from solfa.errors import AudioError
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    return folder, make_hostile_corpus(folder)
+
+
+def outcome_of(root, recording):
+    if recording.error is not None:
+        return "failed", recording.error
+    location = locate(root, recording.uri)
+    try:
+        info = probe(location)
+        audio = read_span(location, info, 0, info.num_samples, 24000, 2)
+    except AudioError as error:
+        return "failed", str(error)
+    assert audio.shape == (2, -(-info.num_samples * 24000 // info.sample_rate))
+    return "ok", None
+
+
+def test_every_hostile_file_ends_as_expected_with_a_printable_reason(corpus):
+    folder, expected = corpus
+    source = open_source(folder)
+    found = {recording.key: outcome_of(source.root, recording) for recording in source.recordings()}
+    assert {name: outcome for name, (outcome, _) in found.items()} == expected
+    for name, (outcome, reason) in found.items():
+        if outcome == "failed":
+            assert reason and reason.isprintable() and len(reason) < 200, (name, reason)
+            assert "Traceback" not in reason and "object at 0x" not in reason
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("192_khz.wav", AudioInfo(192000, 1, 192000, "WAV/PCM_16")),
+        ("8_channels.wav", AudioInfo(16000, 8, 16000, "WAV/PCM_16")),
+        ("flac_named.wav", AudioInfo(16000, 1, 16000, "FLAC/PCM_16")),
+        ("riff_and_data_size_0.wav", AudioInfo(16000, 1, 16000, "WAV/PCM_16")),
+        ("riff_size_max.wav", AudioInfo(16000, 1, 16000, "WAV/PCM_16")),
+        ("chained.ogg", AudioInfo(16000, 1, 24000, "OGG/VORBIS")),
+        ("huge_picture.mp3", AudioInfo(16000, 2, 48000, "MP3/MPEG_LAYER_III")),
+    ],
+)
+def test_probe_tells_the_exact_length(corpus, name, expected):
+    assert probe(Location(corpus[0] / name)) == expected
+
+
+def test_implausible_claims_are_refused_before_memory_is_asked_for(tmp_path):
+    path = tmp_path / "x.flac"
+    path.write_bytes(flac_with_total(2**36 - 1))
+    with pytest.raises(AudioError, match=r"claims 68,719,476,735 samples, which .* bytes cannot hold"):
+        probe(Location(path))
+
+
+def test_implausible_rate_is_refused(tmp_path):
+    path = tmp_path / "x.wav"
+    path.write_bytes(encoded(tone(100), 12))
+    with pytest.raises(AudioError, match="sample rate of 12 Hz"):
+        probe(Location(path))
+
+
+def test_what_is_not_a_file_is_refused_without_opening_it(tmp_path):
+    os.mkfifo(tmp_path / "fifo.wav")
+    for path, reason in (
+        (tmp_path / "fifo.wav", "is a FIFO"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "missing.wav", "no such file"),
+    ):
+        with pytest.raises(AudioError, match=reason):
+            probe(Location(path))
+    with pytest.raises(AudioError, match="is a device"):
+        probe(Location(type(tmp_path)("/dev/zero")))
+
+
+def test_huge_or_cut_tar_members_are_refused(tmp_path):
+    path = tmp_path / "x.tar"
+    path.write_bytes(bytes(100))
+    with pytest.raises(AudioError, match="more than the 2,147,483,648"):
+        probe(Location(path, 0, 2**31 + 1))
+    with pytest.raises(AudioError, match="ends 50 bytes before"):
+        probe(Location(path, 50, 100))
+
+
+def test_container_without_pyav_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
+    path = tmp_path / "x.m4a"
+    path.write_bytes(b"\x00\x00\x00\x20ftypM4A " + bytes(100))
+    with pytest.raises(AudioError, match=r"pip install solfa\[av\]"):
+        probe(Location(path, format_hint=".m4a"))

@@ -1,0 +1,127 @@
+"""Encode in forked children and kill them, at named points or at random moments; run by test_kills.py.
+
+Everything is imported once, so that a child costs milliseconds and fifty kills take seconds. Prints JSON.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+import solfa
+from solfa.codecs.loading import load_codec
+from solfa.encoding import api, planning, running  # noqa: F401  (imported before forking)
+from solfa.files.crash import VARIABLE
+from solfa.store.verify import verify
+from tests.conftest import tree_digest
+
+T = TypeVar("T")
+CODEC = "mulaw:sample_rate=4000"
+
+
+def encode_in_child(source: Path, dest: Path, crash_at: str | None = None) -> int:
+    """Start a child that encodes; return its process id."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            if crash_at:
+                os.environ[VARIABLE] = crash_at
+            torch.set_num_threads(1)
+            solfa.encode(source, dest, codec=load_codec(CODEC), segment_seconds=10)
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def in_child(function: Callable[[], T]) -> T:
+    """Call a function in a child: the parent never starts a thread, so that forking it stays safe."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writing, json.dumps(function()).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        result: T = json.load(pipe)
+    wait_for(pid)
+    return result
+
+
+def wait_for(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def problems(dest: Path) -> list[str]:
+    """What is wrong with a dataset, being unfinished excepted."""
+    if not (dest / "dataset.json").exists():
+        return []
+    found = in_child(lambda: [f"{problem.path}: {problem.message}" for problem in verify(dest).problems])
+    return [problem for problem in found if "unfinished" not in problem]
+
+
+def kill_at_points(source: Path, work: Path, points: list[str], clean: dict[str, str]) -> dict[str, object]:
+    results: dict[str, object] = {}
+    for index, point in enumerate(points):
+        dest = work / f"point{index}.solfa"
+        killed = wait_for(encode_in_child(source, dest, point))
+        wrong = problems(dest)
+        finished = wait_for(encode_in_child(source, dest))
+        results[point] = {
+            "killed": killed == -signal.SIGKILL,
+            "problems": wrong + problems(dest),
+            "finished": finished == 0,
+            "same": tree_digest(dest) == clean,
+        }
+    return results
+
+
+def kill_at_random(source: Path, work: Path, count: int, clean: dict[str, str], seconds: float) -> dict[str, object]:
+    rng = random.Random(0)
+    kills, completed, wrong, different = 0, 0, [], 0
+    dest = work / "random0.solfa"
+    while kills < count:
+        pid = encode_in_child(source, dest)
+        time.sleep(rng.uniform(0, seconds))
+        os.kill(pid, signal.SIGKILL)
+        if wait_for(pid) == -signal.SIGKILL:
+            kills += 1
+            wrong += problems(dest)
+        else:
+            completed += 1
+            different += tree_digest(dest) != clean
+            dest = work / f"random{completed}.solfa"
+    finished = wait_for(encode_in_child(source, dest))
+    different += tree_digest(dest) != clean
+    return {"kills": kills, "problems": wrong, "different": different, "finished": finished == 0}
+
+
+def main() -> None:
+    pa.array(np.zeros(1))  # makes pyarrow import pandas, if it is installed, here instead of in every child
+    source, work, points, count = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]), int(sys.argv[4])
+    clean_dest = work / "clean.solfa"
+    started = time.monotonic()
+    assert wait_for(encode_in_child(source, clean_dest)) == 0
+    seconds = time.monotonic() - started
+    clean = tree_digest(clean_dest)
+    result = {
+        "shards": sum(name.startswith("commit/") for name in clean),
+        "clean_problems": problems(clean_dest),
+        "points": kill_at_points(source, work, points, clean),
+        "random": kill_at_random(source, work, count, clean, seconds) if count else None,
+    }
+    sys.stdout.write(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Killed at named points and at random moments, a dataset is never corrupt and ends the same, byte for byte."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def crash_points() -> list[str]:
+    """Every point that the code names, so that a new one is tested without being listed here."""
+    names = set()
+    for folder in ("store", "files", "encoding"):
+        for path in sorted((ROOT / "solfa" / folder).glob("*.py")):
+            names |= set(re.findall(r'crash_point\("([^"]+)"\)', path.read_text()))
+    return sorted(names)
+
+
+@pytest.fixture(scope="module")
+def outcome(several_shards, tmp_path_factory):
+    points = [*crash_points(), "publish:before-link#4", "shard:before-commit#2", "shard:after-commit#3"]
+    driver = Path(__file__).with_name("kill_driver.py")
+    run = subprocess.run(
+        [
+            sys.executable,
+            str(driver),
+            str(several_shards),
+            str(tmp_path_factory.mktemp("kills")),
+            json.dumps(points),
+            "50",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_the_clean_run_has_several_shards_and_no_problem(outcome):
+    assert outcome["shards"] >= 3
+    assert outcome["clean_problems"] == []
+
+
+def test_a_kill_at_any_named_point_loses_nothing_and_changes_no_byte(outcome):
+    assert len(outcome["points"]) >= 12
+    expected = {"killed": True, "problems": [], "finished": True, "same": True}
+    assert outcome["points"] == dict.fromkeys(outcome["points"], expected)
+
+
+def test_fifty_random_kills_lose_nothing_and_change_no_byte(outcome):
+    assert outcome["random"] == {"kills": 50, "problems": [], "different": 0, "finished": True}

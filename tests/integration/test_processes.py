@@ -1,0 +1,150 @@
+"""Encoder and decoder processes, several commands at once, signals: the same bytes, and nobody left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import solfa
+from solfa.store.lease import lease_path, live_leases
+from solfa.store.status import read_status
+from solfa.store.verify import verify
+from tests.conftest import tree_digest
+
+CODEC = "mulaw:sample_rate=4000"
+ENCODE = ["-c", "from solfa.cli.main import main; main()", "encode"]
+
+
+def start(source: Path, dest: Path, *flags: str, **environment: str) -> "subprocess.Popen[str]":
+    """Start `solfa encode` as a user would, in a terminal of its own."""
+    command = [sys.executable, *ENCODE, str(source), str(dest), "--codec", CODEC, "--segment-seconds", "10", *flags]
+    return subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> tuple[int, str]:
+    output, _ = process.communicate(timeout=120)
+    return process.returncode, output
+
+
+@pytest.fixture(scope="module")
+def clean(several_shards, tmp_path_factory):
+    """The digest of a run in this one process, with which every other way is compared."""
+    dest = tmp_path_factory.mktemp("clean") / "d.solfa"
+    solfa.encode(several_shards, dest, codec=solfa.load_codec(CODEC), segment_seconds=10)
+    return tree_digest(dest)
+
+
+def children_of(session: int) -> list[int]:
+    """Processes that descend from the given one, by their parents, as Linux lists them."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    found, frontier = [], {session}
+    while frontier:
+        frontier = {pid for pid, parent in parents.items() if parent in frontier}
+        found += frontier
+    return found
+
+
+def wait_until(condition, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_encoder_processes_give_the_bytes_of_one_process(several_shards, tmp_path, clean):
+    dest = tmp_path / "d.solfa"
+    code, output = finish(start(several_shards, dest, "--num-encoders", "2", "--num-workers", "2"))
+    assert code == 0, output
+    assert tree_digest(dest) == clean
+    assert not live_leases(dest)
+
+
+def test_two_terminals_and_two_ranks_at_once_give_the_same_bytes(several_shards, tmp_path, clean):
+    terminals, ranks = tmp_path / "terminals.solfa", tmp_path / "ranks.solfa"
+    runs = [start(several_shards, terminals, "--num-encoders", "1") for _ in range(2)]
+    runs += [start(several_shards, ranks, "--num-encoders", "1", RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
+    for run in runs:
+        code, output = finish(run)
+        assert code == 0, output
+    assert tree_digest(terminals) == clean
+    assert tree_digest(ranks) == clean
+
+
+def test_a_killed_encoder_process_is_reported_and_the_same_command_finishes(several_shards, tmp_path, clean):
+    dest = tmp_path / "d.solfa"
+    code, output = finish(start(several_shards, dest, "--num-encoders", "1", SOLFA_CRASH_AT="shard:before-commit#2"))
+    assert code == 1
+    assert "an encoder process ended with signal 9" in output
+    assert read_status(dest).committed_shards == 1
+    code, output = finish(start(several_shards, dest))
+    assert code == 0, output
+    assert tree_digest(dest) == clean
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes through /proc")
+def test_killing_the_command_takes_its_processes_along(several_shards, tmp_path, clean):
+    dest = tmp_path / "d.solfa"
+    run = start(several_shards, dest, "--num-encoders", "1", "--num-workers", "1")
+    wait_until(lambda: len(children_of(run.pid)) >= 2)  # an encoder, and its decoder
+    descendants = children_of(run.pid)
+    run.kill()
+    run.communicate()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in descendants))
+    code, output = finish(start(several_shards, dest))
+    assert code == 0, output
+    assert tree_digest(dest) == clean
+
+
+def test_ctrl_c_ends_everything_with_code_130_and_the_same_command_continues(several_shards, tmp_path, clean):
+    dest = tmp_path / "d.solfa"
+    run = start(several_shards, dest, "--num-encoders", "1")
+    wait_until(lambda: (dest / ".tmp").is_dir() and live_leases(dest) != [])
+    os.killpg(run.pid, signal.SIGINT)
+    code, output = finish(run)
+    if code == 0:  # it was faster than the signal
+        assert tree_digest(dest) == clean
+        return
+    assert code == 130, output
+    assert "interrupted; run the same command to continue" in output
+    assert "Traceback" not in output
+    assert not live_leases(dest)
+    assert [p for p in verify(dest).problems if "unfinished" not in p.message and "manifest" not in p.path] == []
+    assert finish(start(several_shards, dest))[0] == 0
+    assert tree_digest(dest) == clean
+
+
+def test_a_stopped_encoder_loses_its_shard_and_may_wake_up_later(several_shards, tmp_path, clean):
+    dest = tmp_path / "d.solfa"
+    sleeper = start(several_shards, dest, "--num-encoders", "1", "--num-workers", "0")
+    wait_until(lambda: (dest / ".tmp").is_dir() and live_leases(dest) != [])
+    asleep = [sleeper.pid, *children_of(sleeper.pid)]
+    for pid in asleep:
+        os.kill(pid, signal.SIGSTOP)
+    for shard in live_leases(dest):
+        os.utime(lease_path(dest, shard), (1, 1))  # an hour passes
+    code, output = finish(start(several_shards, dest))
+    assert code == 0, output
+    assert tree_digest(dest) == clean
+    for pid in reversed(asleep):
+        os.kill(pid, signal.SIGCONT)
+    code, output = finish(sleeper)
+    assert code == 0, output
+    assert tree_digest(dest) == clean
+    assert not verify(dest).problems
