@@ -1,12 +1,27 @@
 """Commands between a dataset and other forms: decode to audio, export to and import from other tools' layouts."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from solfa.cli.console import console, human_bytes, human_seconds, progress_bar, visible
 from solfa.cli.dataset import DatasetArgument
+
+if TYPE_CHECKING:
+    from solfa.store.legacy import ArrayLayout
+
+IMPORT_EXAMPLES = """
+[bold]Examples[/]
+
+  solfa import pre_encoded/ music.solfa --codec stable_audio_open
+
+  solfa import pre_encoded_audio/ caps.solfa --codec encodec_32khz --source musiccaps.csv
+
+  solfa import arrays/ x.solfa --kind codes --codebook-size 1024 --sample-rate 24000 --hop-length 320
+
+With the codec that made the arrays, `solfa encode` carries on from there.
+"""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -17,6 +32,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("export", epilog="[bold]Example[/]\n\n  solfa export music.solfa pre_encoded/ --format stable-audio")(
         export
     )
+    app.command("import", epilog=IMPORT_EXAMPLES)(import_)
 
 
 def decode(
@@ -79,3 +95,62 @@ def export(
     console.print(f"{report.num_clips} clips, {report.num_files} files, {size} in {visible(str(report.path))}")
     for note in report.notes:
         console.print(f"  [dim]{visible(note)}[/]", soft_wrap=True, highlight=False)
+
+
+def import_(
+    legacy: Annotated[
+        Path,
+        typer.Argument(
+            metavar="LEGACY",
+            help="stable-audio-tools output, a MusicCaps folder of npy files, a folder of npy files, or an export.",
+        ),
+    ],
+    dest: Annotated[Path, typer.Argument(metavar="DEST", help="The dataset: a new folder, or one to append to.")],
+    codec: Annotated[str | None, typer.Option(help="The codec that made the arrays.")] = None,
+    source: Annotated[Path | None, typer.Option(help="The audio they were made from, for ids and captions.")] = None,
+    layout: Annotated[str | None, typer.Option(help="If in doubt: frames-first or channels-first.")] = None,
+    segment_seconds: Annotated[
+        float | None, typer.Option(help="As `solfa encode` will continue.", show_default="30")
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Without a codec: codes or latents.")] = None,
+    sample_rate: Annotated[int | None, typer.Option(help="Without a codec: its sample rate.")] = None,
+    hop_length: Annotated[int | None, typer.Option(help="Without a codec: its samples per frame.")] = None,
+    codebook_size: Annotated[int | None, typer.Option(help="Without a codec: entries per codebook.")] = None,
+    leave_out_failed: Annotated[
+        bool, typer.Option("--leave-out-failed", help="Leave unreadable arrays out, so that encoding makes them anew.")
+    ] = False,
+) -> None:
+    """Import arrays that another tool encoded, and carry on from there."""
+    from solfa.cli.console import print_failures
+    from solfa.config import parse_config
+    from solfa.encoding.import_legacy import ArrayFacts, import_legacy
+
+    given = {"kind": kind, "sample_rate": sample_rate, "hop_length": hop_length, "codebook_size": codebook_size}
+    said = {name: value for name, value in given.items() if value is not None}
+    with progress_bar("importing", "clips") as bar:
+        report = import_legacy(
+            legacy,
+            dest,
+            codec=codec,
+            facts=parse_config(ArrayFacts, said, "arrays") if said else None,
+            layout=_layout(layout),
+            source=source,
+            segment_seconds=segment_seconds,
+            leave_out_failed=leave_out_failed,
+            on_clip=bar,
+        )
+    failed = f", {report.num_failed} failed" if report.num_failed else ""
+    console.print(f"{report.num_clips} clips{failed} from {visible(report.layout)} in {visible(str(report.dataset))}")
+    print_failures([(failure.id, failure.error) for failure in report.failures])
+    for note in report.notes:
+        console.print(f"  [dim]{visible(note)}[/]", soft_wrap=True, highlight=False)
+
+
+def _layout(name: str | None) -> "ArrayLayout | None":
+    from solfa.errors import ConfigError
+    from solfa.store.legacy import ArrayLayout
+
+    names = [choice.value for choice in ArrayLayout]
+    if name is not None and name not in names:
+        raise ConfigError(f"--layout: expected {' or '.join(names)}, found {name!r}")
+    return None if name is None else ArrayLayout(name)

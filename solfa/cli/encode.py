@@ -46,7 +46,7 @@ def encode(
     num_codebooks: Annotated[int | None, typer.Option(help="Keep only the first K codebooks.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Weights, when --codec is a model_config.json.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    precision: Annotated[str, typer.Option(help="fp32, fp16 or bf16.")] = "fp32",
+    precision: Annotated[str | None, typer.Option(help="fp32, fp16 or bf16.", show_default="fp32")] = None,
     dtype: Annotated[
         str | None,
         typer.Option(help="Storage: uint16, uint32, float16 or float32.", show_default="smallest"),
@@ -76,14 +76,13 @@ def encode(
     """Encode audio into a Solfa dataset: resumable, exact, with every failure listed."""
     from solfa.encoding.api import encode as run
 
-    options = {"num_codebooks": num_codebooks, "checkpoint": checkpoint}
+    options = {"num_codebooks": num_codebooks, "checkpoint": checkpoint, "precision": precision}
     with EncodeView() as view:
         report = run(
             source,
             dest,
             codec=with_options(codec, options),
             device=device,
-            precision=precision,  # type: ignore[arg-type]
             dtype=dtype,  # type: ignore[arg-type]
             segment_seconds=segment_seconds,
             batch_seconds=batch_seconds,

@@ -74,13 +74,15 @@ def pre_encode(
 ) -> None:
     """Pre-encode audio into the layout of stable-audio-tools: resumable, exact, nothing replaced or dropped."""
     flags = dict(locals())
-    from solfa.cli.encode import EncodeView
     from solfa.encoding.pre_encode import parse_pre_encode
-    from solfa.encoding.pre_encode.run import pre_encode as run
 
     given = {name: value for name, value in flags.items() if name not in ("overrides", "config") and value is not None}
     composed = compose(config, overrides or []) if config or overrides else {}
     settings = parse_pre_encode({**composed, **given})
+    # Only now, so that a fault in the settings is answered at once: this imports torch.
+    from solfa.cli.encode import EncodeView
+    from solfa.encoding.pre_encode.run import pre_encode as run
+
     with EncodeView() as view:
         report = run(settings, view)
     print_report(report)

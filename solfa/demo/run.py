@@ -8,9 +8,10 @@ from pathlib import Path
 from solfa.codecs.loading import load_codec
 from solfa.demo.collection import write_demo_collection
 from solfa.encoding.api import encode
-from solfa.encoding.reconstruct import decode_dataset, originals, signal_to_noise_db
+from solfa.encoding.reconstruct import decode_dataset, originals
 from solfa.encoding.report import EncodeReport, Listener
 from solfa.errors import ConfigError
+from solfa.evaluate.reconstruction import signal_to_noise_db
 from solfa.store.dataset import open_dataset
 from solfa.store.verify import Verification, verify
 from solfa.ui.dataset_page import dataset_page
@@ -58,7 +59,7 @@ def run_demo(
     for clip in some:
         original = read_original(clip)
         assert original is not None, f"{clip.id} was written a moment ago"
-        ratios.append((clip.id, signal_to_noise_db(original, codec.decode(clip))))
+        ratios.append((clip.id, signal_to_noise_db(original, codec.decode(clip).numpy())))
     say("writing the report")
     page = folder / "report.html"
     facts = [Fact("Speed", f"{report.speed:.0f}×", "audio-seconds per second")]

@@ -11,12 +11,13 @@ from solfa.audio.recording import Source
 from solfa.audio.sources.opening import open_source
 from solfa.codecs.loading import Precision, load_codec
 from solfa.codecs.protocol import Codec
+from solfa.config import parse_config
 from solfa.encoding.encoders import Encoders
 from solfa.encoding.limits import FailureLimit
 from solfa.encoding.planning import PlanningReport, extend_plan
 from solfa.encoding.report import EncodeReport, Listener, Silence, Totals
 from solfa.encoding.running import Run, encode_until_committed
-from solfa.encoding.settings import EncodeSettings, dataset_info, default_batch_seconds, differences
+from solfa.encoding.settings import DEFAULT_SEGMENT_SECONDS, EncodeSettings, dataset_info, default_batch_seconds, differences
 from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError, SolfaError
 from solfa.store.dataset import open_dataset
@@ -32,7 +33,7 @@ def encode(
     *,
     codec: str | Path | Codec = "mulaw",
     device: str = "auto",
-    precision: Precision = "fp32",
+    precision: Precision | None = None,
     dtype: DType | None = None,
     segment_seconds: float | None = None,
     batch_seconds: float | None = None,
@@ -69,7 +70,7 @@ def encode(
         on_recordings=listener.planning,
     )
     encoding_started = time.monotonic()
-    run = Run(root, info, recordings.root, loaded, precision, encoders, in_process=loaded is codec)
+    run = Run(root, info, recordings.root, loaded, encoders, in_process=loaded is codec)
     totals = encode_until_committed(run, failure_limit, listener)
     if finish(root) is None:
         raise SolfaError(f"{root}: shards are missing although none is being worked on; run the same command again")
@@ -97,11 +98,12 @@ def _settle_info(
         if next(iter(source.recordings()), None) is None:
             raise ConfigError(f"{source.root}: expected audio files, found none; see `solfa encode --help` for sources")
     before = existing.parts if existing else {}
-    settings = EncodeSettings(
-        segment_seconds=_first(segment_seconds, before.get("segment_seconds"), EncodeSettings().segment_seconds),
-        batch_seconds=_first(batch_seconds, before.get("batch_seconds"), default_batch_seconds(device)),
-        dtype=dtype or (existing.array.dtype if existing and existing.array.kind == codec.kind else None),
-    )
+    values = {
+        "segment_seconds": _first(segment_seconds, before.get("segment_seconds"), DEFAULT_SEGMENT_SECONDS),
+        "batch_seconds": _first(batch_seconds, before.get("batch_seconds"), default_batch_seconds(device)),
+        "dtype": dtype or (existing.array.dtype if existing and existing.array.kind == codec.kind else None),
+    }
+    settings = parse_config(EncodeSettings, values, "settings")
     wanted = dataset_info(codec, settings)
     info = existing or create_info(root, wanted)
     if info.fingerprint != wanted.fingerprint:

@@ -5,7 +5,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from solfa.audio.read import read_span
 from solfa.audio.recording import AudioInfo
@@ -93,10 +92,3 @@ def originals(source_root: Path, codec: Codec) -> Callable[[Clip], np.ndarray[An
             raise StoreError(f"{location.path}: is not the recording that was encoded ({error})") from None
 
     return read
-
-
-def signal_to_noise_db(original: np.ndarray[Any, Any], decoded: torch.Tensor) -> float:
-    """Compare a reconstruction with its original, in decibels; infinite if they are equal."""
-    reference = torch.from_numpy(np.ascontiguousarray(original)).double()
-    noise = (reference - decoded.double().cpu()).square().sum()
-    return float(10 * torch.log10(reference.square().sum() / noise))

@@ -30,7 +30,6 @@ class Run:
     info: DatasetInfo
     source_root: Path
     codec: Codec
-    precision: str
     encoders: Encoders
     in_process: bool
     """The codec was given as an object, which only this process has; else encoder processes load it by its text."""
@@ -42,7 +41,6 @@ class Run:
             dest=str(self.root),
             source_root=str(self.source_root),
             codec=self.codec.spec,
-            precision=self.precision,
             device=self.encoders.device_of(index),
             num_workers=self.encoders.num_workers,
             encoder=rank.rank * count + index,

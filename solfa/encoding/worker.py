@@ -25,7 +25,6 @@ class Job(Config):
     dest: str
     source_root: str
     codec: str
-    precision: str
     device: str
     num_workers: int
     encoder: int
@@ -61,7 +60,7 @@ def run_job(job: Job, emit: Callable[[dict[str, Any]], None]) -> None:
         torch.set_num_threads(1)
     root = Path(job.dest)
     info = read_info(root)
-    codec = load_codec(job.codec, device=job.device, precision=job.precision)  # type: ignore[arg-type]
+    codec = load_codec(job.codec, device=job.device)
     if codec.description != info.parts["codec"]:
         raise StoreError(f"{job.codec}: the codec changed while encoding; nothing was written with the new one")
     encode_claims(

@@ -1,0 +1,55 @@
+"""A batch before anything is read: which segment of which clip lies where in a grid of rows and frames.
+
+row 0   [ clip 17 . . . . . . . . . . . ]        crop, pad: one segment a row
+row 1   [ clip 4 . . . . . . |          ]        padded on the right
+
+row 0   [ clip 9 . . . | clip 2 . . | cl]        pack: segments fill the rows; a clip may go on in the next
+row 1   [ip 30 . . . . . . | clip 8 . . ]
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Segments, ordered by row and then by column, as parallel arrays (G of them)."""
+
+    num_rows: int
+    num_columns: int
+    """Frames in a row."""
+    clips: Int64[np.ndarray, "G"]
+    """Index of the clip."""
+    starts: Int64[np.ndarray, "G"]
+    """First frame within the clip."""
+    slacks: Int64[np.ndarray, "G"]
+    """How many frames later it may begin; the clip's own randomness decides when it is read."""
+    num_frames: Int64[np.ndarray, "G"]
+    rows: Int64[np.ndarray, "G"]
+    columns: Int64[np.ndarray, "G"]
+    """Where in its row it begins."""
+
+
+def deal(batch: Rows, rank: int, world_size: int) -> Rows:
+    """Give one rank its share of a global batch: consecutive rows, so that the shares in rank order are the batch.
+
+    The shares differ by at most one row and the first ranks have more. A batch with fewer rows than there are ranks
+    leaves the last ranks an empty share: every rank makes the same number of steps, and no row is seen twice.
+    """
+    assert 0 <= rank < world_size
+    size, extra = divmod(batch.num_rows, world_size)
+    first = rank * size + min(rank, extra)
+    last = first + size + (rank < extra)
+    begin, end = np.searchsorted(batch.rows, [first, last])
+    return Rows(
+        num_rows=last - first,
+        num_columns=batch.num_columns,
+        clips=batch.clips[begin:end],
+        starts=batch.starts[begin:end],
+        slacks=batch.slacks[begin:end],
+        num_frames=batch.num_frames[begin:end],
+        rows=batch.rows[begin:end] - first,
+        columns=batch.columns[begin:end],
+    )

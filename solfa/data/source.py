@@ -1,0 +1,76 @@
+"""What the loader needs of a dataset; `solfa.store.dataset.Dataset` offers it, and so do arrays held in memory."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Int64, Num
+
+from solfa.files.digest import value_sha256
+
+
+@runtime_checkable
+class SourceClip(Protocol):
+    """One clip: frame-major codes or latents, and what is known about them."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def array(self) -> Num[np.ndarray, "T W"]:
+        """Slicing it in time must cost no copy."""
+        ...
+
+    @property
+    def caption(self) -> str | None: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+
+
+@runtime_checkable
+class ClipSource(Protocol):
+    """Clips by index, in a fixed order; pickled when worker processes are spawned."""
+
+    @property
+    def digest(self) -> str:
+        """Hash of the list of clips; the order of an epoch and a loader's state belong to it."""
+        ...
+
+    @property
+    def num_frames(self) -> Int64[np.ndarray, "clips"]:
+        """Frames of every clip."""
+        ...
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> SourceClip: ...
+
+
+@dataclass(frozen=True)
+class MemoryClip:
+    """A clip that is an array in memory."""
+
+    id: str
+    array: Num[np.ndarray, "T W"]
+    caption: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class MemoryClips:
+    """A source of clips held in memory: for a few arrays that are not worth a dataset."""
+
+    def __init__(self, clips: list[MemoryClip]) -> None:
+        self._clips = clips
+        self.num_frames = np.array([len(clip.array) for clip in clips], np.int64)
+        parts = [(clip.id, str(clip.array.dtype), list(clip.array.shape), _content(clip.array)) for clip in clips]
+        self.digest = value_sha256(parts)
+
+    def __len__(self) -> int:
+        return len(self._clips)
+
+    def __getitem__(self, index: int, /) -> MemoryClip:
+        return self._clips[index]
+
+
+def _content(array: Num[np.ndarray, "T W"]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

@@ -1,0 +1,157 @@
+"""The commands as a user types them: results on the screen, one sentence for bad input, the right exit codes."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import solfa
+from solfa.cli.main import app, main
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def dataset(audio_folder, tmp_path):
+    """A finished dataset of nine clips and one failed one."""
+    (audio_folder / "broken.wav").write_bytes(b"nothing")
+    dest = tmp_path / "music.solfa"
+    solfa.encode(audio_folder, dest, codec=solfa.load_codec("mulaw"))
+    return dest
+
+
+@pytest.fixture
+def solfa_main(monkeypatch, capsys):
+    """Run the whole command in this process; return exit code and output."""
+
+    def run(*arguments: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["solfa", *map(str, arguments)])
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        captured = capsys.readouterr()
+        return int(leaving.value.code or 0), captured.out + re.sub(r"\s+", " ", captured.err)
+
+    return run
+
+
+def test_help_answers_without_importing_anything_heavy():
+    script = (
+        "import sys; sys.argv = ['solfa', '--help']\n"
+        "from solfa.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'pyarrow', 'pydantic', 'transformers', 'soundfile', 'hydra'} & set(sys.modules)\n"
+        "print('HEAVY', sorted(heavy))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "HEAVY []" in run.stdout
+    for command in ("demo", "encode", "pre-encode", "status", "verify", "gc", "inspect", "decode", "export", "import"):
+        assert command in run.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["demo", "encode", "pre-encode", "status", "verify", "gc", "inspect", "decode", "export", "import", "doctor"],
+)
+def test_every_command_has_help_with_an_example(command):
+    result = runner.invoke(app, [command, "--help"])
+    assert result.exit_code == 0
+    assert f"solfa {command}" in result.output.replace("root " + command, "")
+    assert "Example" in result.output
+
+
+def test_version_is_told(solfa_main):
+    assert solfa_main("--version") == (0, f"solfa {solfa.__version__}\n")
+
+
+def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path, solfa_command):
+    (audio_folder / "broken.wav").write_bytes(b"nothing")
+    result = solfa_command("encode", audio_folder, tmp_path / "d.solfa", "--codec", "mulaw", "--num-workers", "0")
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"clips\s+9 \(10 in this run\)", result.stdout)
+    assert re.search(r"failed\s+1", result.stdout)
+    assert "failed broken.wav: " in result.stdout
+
+
+def test_status_verify_and_gc_of_a_finished_dataset(dataset, solfa_main):
+    code, output = solfa_main("status", dataset)
+    assert code == 0 and "finished" in output and "9 stored, 1 failed, 10 planned" in output
+    assert "failed broken.wav" in output
+    code, output = solfa_main("verify", dataset)
+    assert code == 0 and "intact: 9 clips in 1 shards" in output
+    (dataset / ".tmp").mkdir(exist_ok=True)
+    (dataset / ".tmp" / "data-00000.1.abcd").write_text("left behind")
+    assert "would be removed" in solfa_main("gc", dataset, "--dry-run")[1]
+    assert (dataset / ".tmp" / "data-00000.1.abcd").exists()
+    assert "1 files removed" in solfa_main("gc", dataset)[1]
+    assert not (dataset / ".tmp").exists()
+
+
+def test_verify_exits_with_one_and_names_the_damaged_file(dataset, solfa_main):
+    (data,) = (dataset / "data").iterdir()
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.chmod(0o644)
+    data.write_bytes(content)
+    code, output = solfa_main("verify", dataset)
+    assert code == 1
+    assert f"data/{data.name}: damaged" in output and "1 problems" in output
+
+
+def test_inspect_writes_a_page_with_originals_beside_what_was_decoded(dataset, audio_folder, tmp_path, solfa_main):
+    page = tmp_path / "page.html"
+    code, output = solfa_main("inspect", dataset, "--source", audio_folder, "--page", page, "--clips", 2)
+    assert code == 0 and "codebook 0:" in output
+    assert page.read_text().count("<audio") == 4
+
+
+def test_decode_writes_one_file_per_clip_and_keeps_existing_ones(dataset, tmp_path, solfa_main):
+    out = tmp_path / "decoded"
+    code, output = solfa_main("decode", dataset, out, "--clip", "voice/a.wav", "--clip", "long.flac")
+    assert code == 0 and output.startswith("2 clips, ")
+    assert sorted(str(path.relative_to(out)) for path in out.rglob("*.wav")) == ["long.flac.wav", "voice/a.wav"]
+    assert "7 clips" in solfa_main("decode", dataset, out)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["encode", "nowhere", "d.solfa"], "nowhere: no such file or folder"),
+        (["encode", "AUDIO", "d.solfa", "--codec", "encodec_23khz"], "unknown name, did you mean 'encodec_"),
+        (["encode", "AUDIO", "d.solfa", "--codec", "mulaw:bots=3"], "did you mean 'bits'?"),
+        (["encode", "AUDIO", "d.solfa", "--device", "tpu"], "--device tpu: not usable here"),
+        (["encode", "AUDIO", "d.solfa", "--max-failed", "some"], "--max-failed: expected a count such as 20"),
+        (["encode", "AUDIO", "d.solfa", "--segment-seconds", "-1"], "segment_seconds"),
+        (["encode", "AUDIO", "d.solfa", "--limit", "0"], "limit: expected at least 1"),
+        (["encode", "AUDIO", "d.solfa", "--precision", "fp64"], "precision"),
+        (["status", "nowhere.solfa"], "expected a Solfa dataset, found no such folder"),
+        (["verify", "AUDIO"], "found a folder without dataset.json"),
+        (["decode", "DATASET", "out", "--format", "mp5"], "--format: expected wav, flac or ogg"),
+        (["decode", "DATASET", "out", "--clip", "nobody"], "has no clip 'nobody'"),
+        (["decode", "DATASET", "out", "--codec", "mulaw:bits=4"], "expected the codec that made it"),
+        (["export", "DATASET", "out", "--format", "parkett"], "did you mean 'parquet'?"),
+        (["demo", "--out", "AUDIO"], "expected a new or empty folder"),
+        (["encode"], "Missing argument"),
+        (["encode", "AUDIO", "d.solfa", "--codex", "x"], "No such option"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_exit_code_two(
+    arguments, sentence, dataset, audio_folder, tmp_path, solfa_main, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    places = {"AUDIO": audio_folder, "DATASET": dataset}
+    code, output = solfa_main(*(places.get(argument, argument) for argument in arguments))
+    assert code == 2, output
+    assert sentence in output
+    assert "Traceback" not in output
+    assert not (tmp_path / "d.solfa").exists() and not (tmp_path / "out").exists()
+
+
+def test_control_characters_in_names_do_not_reach_the_terminal(audio_folder, tmp_path, solfa_main):
+    (audio_folder / "evil\x1b[31m.wav").write_bytes(b"nothing")
+    dest = tmp_path / "d.solfa"
+    solfa.encode(audio_folder, dest, codec=solfa.load_codec("mulaw"))
+    _, output = solfa_main("status", dest)
+    assert "\x1b" not in output and "evil%1B" in output
