@@ -1,0 +1,70 @@
+"""How much encoder work does a useful second of audio cost? Solfa against padding everything to 30 s, by counting.
+
+    python benchmarks/mixed_lengths.py [--clips 200]
+
+Two collections: clips of 1 to 30 s, spread evenly in the logarithm (as one-shots, loops and phrases are), and evenly
+in seconds. Solfa's work is counted by a codec that adds up the samples it is given while `solfa.encode` runs; the
+other way is what a fixed `sample_size` of 30 s costs: 30 s per recording, whatever it holds.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+import solfa
+from solfa.codecs.protocol import Encoded
+
+SAMPLE_RATE = 8000
+PADDED_SECONDS = 30.0
+
+
+class Counting:
+    """A codec that adds up the samples it encodes."""
+
+    def __init__(self) -> None:
+        self._codec = solfa.load_codec(f"mulaw:sample_rate={SAMPLE_RATE}")
+        self.num_samples = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._codec, name)
+
+    def encode(self, audio) -> Encoded:
+        self.num_samples += audio.shape[0] * audio.shape[-1]
+        return self._codec.encode(audio)
+
+
+def measure(lengths: np.ndarray, folder: Path) -> tuple[float, float]:
+    """Return the encoder-seconds per useful second, of Solfa and of padding."""
+    rng = np.random.default_rng(1)
+    for index, seconds in enumerate(lengths):
+        path = folder / "audio" / f"{index:04d}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, 0.1 * rng.standard_normal(round(seconds * SAMPLE_RATE)), SAMPLE_RATE)
+    codec = Counting()
+    report = solfa.encode(folder / "audio", folder / "d.solfa", codec=codec, batch_seconds=120)
+    assert report.clips == len(lengths)
+    return codec.num_samples / SAMPLE_RATE / report.seconds, PADDED_SECONDS * len(lengths) / report.seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clips", type=int, default=200)
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    collections = {
+        "1-30 s, even in seconds": rng.uniform(1, 30, options.clips),
+        "1-30 s, even in the logarithm": np.exp(rng.uniform(0, np.log(30), options.clips)),
+        "one-shots of 1-5 s": rng.uniform(1, 5, options.clips),
+    }
+    print(f"{'collection':<32}{'Solfa':>8}{'padded to 30 s':>16}{'ratio':>8}")
+    for name, lengths in collections.items():
+        with tempfile.TemporaryDirectory() as folder:
+            ours, padded = measure(lengths, Path(folder))
+        print(f"{name:<32}{ours:>8.3f}{padded:>16.2f}{padded / ours:>8.2f}")
+
+
+if __name__ == "__main__":
+    main()
