@@ -6,11 +6,12 @@ samples, because padding one clip to the length of another changes its codes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Float, Num
+from numpy.typing import NDArray
 from torch import Tensor
 
 Kind = Literal["codes", "latents"]
@@ -28,17 +29,19 @@ class Encoded:
     """Loudness of each chunk, for codecs that normalise (EnCodec 48 kHz)."""
 
 
+@runtime_checkable
 class StoredClip(Protocol):
     """What `Codec.decode` needs of a clip that was read from a dataset."""
 
     @property
-    def array(self) -> np.ndarray[Any, Any]: ...  # [T, W]
+    def array(self) -> NDArray[Any]: ...  # [T, W]
     @property
     def num_samples(self) -> int: ...
     @property
-    def scales(self) -> np.ndarray[Any, Any] | None: ...
+    def scales(self) -> NDArray[Any] | None: ...
 
 
+@runtime_checkable
 class Codec(Protocol):
     """Maps a waveform to codes or latents and back, deterministically."""
 

@@ -1,0 +1,45 @@
+"""How networks are run here: no gradients, no random algorithms, no hidden drop of precision."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+from torch import nn
+
+Precision = Literal["fp32", "fp16", "bf16"]
+
+DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+@contextmanager
+def exact_inference() -> Iterator[None]:
+    """Run without gradients, with cuDNN's deterministic algorithms and without TF32, which fp32 means by default."""
+    with (
+        torch.no_grad(),
+        torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
+    ):
+        yield
+
+
+def prepare(model: nn.Module, precision: Precision, device: str | torch.device) -> None:
+    """Freeze `model` and bring its weights to `precision` and `device`.
+
+    Buffers that are not part of a checkpoint keep their dtype: rotary frequencies in bf16 would bend positions.
+    """
+    model.eval().requires_grad_(False).to(device)
+    if precision == "fp32":
+        return
+    derived = {
+        (module, name): module.get_buffer(name).clone()
+        for module in model.modules()
+        for name in module._non_persistent_buffers_set
+    }
+    model.to(DTYPES[precision])
+    for (module, name), buffer in derived.items():
+        module.register_buffer(name, buffer, persistent=False)
+
+
+def dtype_of(model: nn.Module) -> torch.dtype:
+    """Return the dtype of a model's weights."""
+    return next(model.parameters()).dtype

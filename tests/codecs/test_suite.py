@@ -1,0 +1,281 @@
+"""One suite over every codec: what the protocol promises, whatever the family."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from solfa.codecs.loading import load_codec
+from solfa.codecs.protocol import Codec, Encoded
+from solfa.errors import ConfigError
+from tests.codecs import tiny
+
+NAMES = [
+    "mulaw", "mulaw_stereo", "encodec_24khz", "encodec_32khz", "encodec_48khz", "dac", "mimi", "oobleck",
+    "stable_audio_oobleck", "stable_audio_dac",
+]  # fmt: skip
+WEIGHTED = [name for name in NAMES if not name.startswith("mulaw")]
+LENGTHS = (1, 2, 39, 40, 41, 127, 456, 457, 480, 481, 500, 933)
+"""Hop 40; chunks of 480 every 456 in the 48 kHz model."""
+
+
+def make(name: str, path: Path, seed: int = 0) -> str:
+    """Write a checkpoint and return the spec that loads it."""
+    if name == "mulaw":
+        return "mulaw"
+    if name == "mulaw_stereo":
+        return "mulaw:bits=12,sample_rate=22050,num_channels=2"
+    if name.startswith("encodec"):
+        return str(tiny.make_encodec(path, name.removeprefix("encodec_"), seed))
+    if name.startswith("stable_audio"):
+        config = getattr(tiny, f"make_{name}")(path, seed)
+        return f"{config}:checkpoint={config.parent / 'model.safetensors'}"
+    return str(getattr(tiny, f"make_{name}")(path, seed))
+
+
+@pytest.fixture(scope="module")
+def specs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {name: make(name, tmp_path_factory.mktemp(name) / "checkpoint") for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def codecs(specs: dict[str, str]) -> dict[str, Codec]:
+    return {name: load_codec(spec) for name, spec in specs.items()}
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def codec(name: str, codecs: dict[str, Codec]) -> Codec:
+    return codecs[name]
+
+
+def waveform(codec: Codec, num_samples: int, batch: int = 1, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(batch, codec.num_channels, num_samples, generator=generator)
+    return 0.3 * noise * torch.linspace(0.2, 1, num_samples)
+
+
+def num_frames(name: str, num_samples: int) -> int:
+    if name.startswith("mulaw"):
+        return num_samples
+    if name == "encodec_48khz":
+        starts = range(0, num_samples, 456)
+        return sum(-(-(min(start + 480, num_samples) - start) // 40) for start in starts)
+    return -(-num_samples // 40)
+
+
+def test_properties_agree_with_each_other(codec: Codec) -> None:
+    assert codec.frame_rate == codec.sample_rate / codec.hop_length
+    if codec.kind == "codes":
+        assert codec.num_codebooks is not None and codec.codebook_size is not None and codec.latent_channels is None
+    else:
+        assert codec.num_codebooks is None and codec.codebook_size is None and codec.latent_channels is not None
+
+
+@pytest.mark.parametrize("num_samples", LENGTHS)
+def test_every_length_encodes_to_whole_frames_and_decodes_to_itself(name: str, codec: Codec, num_samples: int) -> None:
+    audio = waveform(codec, num_samples, batch=2)
+    encoded = codec.encode(audio)
+    assert encoded.array.shape == (2, num_frames(name, num_samples), codec.num_codebooks or codec.latent_channels)
+    assert encoded.num_samples == num_samples
+    decoded = codec.decode(encoded)
+    assert decoded.shape == audio.shape and decoded.dtype == torch.float32
+    assert decoded.isfinite().all()
+
+
+def test_codes_are_integers_in_range_and_latents_are_float32(codec: Codec) -> None:
+    array = codec.encode(waveform(codec, 933)).array
+    if codec.codebook_size is None:
+        assert array.dtype == torch.float32 and array.std() > 0
+        return
+    assert not array.is_floating_point()
+    assert int(array.min()) >= 0 and int(array.max()) < codec.codebook_size
+    assert all(len(array[..., codebook].unique()) > 1 for codebook in range(array.shape[-1]))
+
+
+def test_encoding_twice_gives_the_same_bytes(codec: Codec) -> None:
+    audio = waveform(codec, 500)
+    first, second = codec.encode(audio), codec.encode(audio)
+    assert torch.equal(first.array, second.array)
+    assert torch.equal(codec.decode(first), codec.decode(second))
+
+
+def test_a_batch_equals_its_clips_one_by_one(name: str, specs: dict[str, str]) -> None:
+    # In float64, so that what is compared is the structure and not the rounding of differently blocked products.
+    codec: Any = load_codec(specs[name])
+    if hasattr(codec, "model"):
+        codec.model.double()
+    audio = waveform(codec, 777, batch=5)
+    together = codec.encode(audio)
+    for place in range(5):
+        alone = codec.encode(audio[place : place + 1])
+        if codec.kind == "codes":
+            assert torch.equal(alone.array[0], together.array[place])
+        else:
+            torch.testing.assert_close(alone.array[0], together.array[place], rtol=0, atol=1e-6)
+        if together.scales is not None:
+            torch.testing.assert_close(alone.scales[0], together.scales[place])
+
+
+def test_only_the_chunked_codec_has_scales(name: str, codec: Codec) -> None:
+    scales = codec.encode(waveform(codec, 933, batch=2)).scales
+    assert (scales is None) == (name != "encodec_48khz")
+    assert scales is None or scales.shape == (2, 3)
+
+
+@dataclass(frozen=True)
+class Stored:
+    array: np.ndarray[Any, Any]
+    num_samples: int
+    scales: np.ndarray[Any, Any] | None
+
+
+def test_a_stored_clip_decodes_like_the_batch_it_came_from(codec: Codec) -> None:
+    encoded = codec.encode(waveform(codec, 933))
+    array = encoded.array[0].numpy().astype(np.uint16 if codec.kind == "codes" else np.float16)
+    array.flags.writeable = False
+    scales = None if encoded.scales is None else encoded.scales[0].numpy()
+    decoded = codec.decode(Stored(array, encoded.num_samples, scales))
+    assert decoded.shape == (codec.num_channels, 933)
+    rounded = torch.from_numpy(array.astype(np.float32)).to(encoded.array.dtype)[None]
+    assert torch.equal(decoded, codec.decode(Encoded(rounded, 933, encoded.scales))[0])
+
+
+def test_the_spec_loads_an_equal_codec(
+    name: str, codec: Codec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    again = load_codec(codec.spec)
+    assert again.fingerprint == codec.fingerprint and again.spec == codec.spec
+    audio = waveform(codec, 100)
+    assert torch.equal(again.encode(audio).array, codec.encode(audio).array)
+
+
+def test_a_fresh_process_agrees_and_loads_the_model_libraries_only_when_needed(
+    codecs: dict[str, Codec], tmp_path: Path
+) -> None:
+    program = (
+        "import sys, torch, numpy as np; from solfa.codecs.loading import load_codec\n"
+        "print(*{'transformers', 'diffusers'} & sys.modules.keys(), sep='')\n"
+        "for line in sys.stdin:\n"
+        "    spec, audio, out = line.strip().split('\\t')\n"
+        "    codec = load_codec(spec)\n"
+        "    np.save(out, codec.encode(torch.from_numpy(np.load(audio))).array.numpy()); print(codec.fingerprint)\n"
+    )
+    lines = []
+    for name, codec in codecs.items():
+        np.save(tmp_path / f"{name}.in.npy", waveform(codec, 500).numpy())
+        lines.append(f"{codec.spec}\t{tmp_path}/{name}.in.npy\t{tmp_path}/{name}.out.npy")
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        input="\n".join(lines),
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.splitlines() == ["", *(codec.fingerprint for codec in codecs.values())]
+    for name, codec in codecs.items():
+        expected = codec.encode(waveform(codec, 500)).array.numpy()
+        np.testing.assert_array_equal(np.load(tmp_path / f"{name}.out.npy"), expected)
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_the_fingerprint_follows_the_weights_and_not_their_place(name: str, codec: Codec, tmp_path: Path) -> None:
+    elsewhere = load_codec(make(name, tmp_path / "elsewhere"))
+    assert elsewhere.fingerprint == codec.fingerprint and elsewhere.spec != codec.spec
+    other = load_codec(make(name, tmp_path / "other", seed=1))
+    assert other.fingerprint != codec.fingerprint
+    assert {key for key in codec.description if codec.description[key] != other.description[key]} == {"weights_sha256"}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_the_fingerprint_follows_one_changed_number(name: str, codec: Codec, tmp_path: Path) -> None:
+    spec = make(name, tmp_path / "checkpoint")
+    path = next((tmp_path / "checkpoint").glob("*.safetensors"))
+    state = load_file(path)
+    state[min(state)].view(-1)[0] += 1e-3
+    save_file(state, path, metadata={"format": "pt"})
+    assert load_codec(spec).fingerprint != codec.fingerprint
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_half_precision_is_another_fingerprint_and_still_encodes(
+    name: str, specs: dict[str, str], codec: Codec
+) -> None:
+    half = load_codec(specs[name], precision="fp16")
+    assert half.fingerprint != codec.fingerprint
+    assert load_codec(half.spec).fingerprint == half.fingerprint
+    encoded = half.encode(waveform(codec, 500))
+    assert encoded.array.shape == codec.encode(waveform(codec, 500)).array.shape
+    assert half.decode(encoded).shape == (1, codec.num_channels, 500)
+
+
+@pytest.mark.parametrize("name", [name for name in WEIGHTED if "oobleck" not in name])
+def test_fewer_codebooks_are_the_first_of_all(name: str, specs: dict[str, str], codec: Codec) -> None:
+    fewer = load_codec(specs[name], num_codebooks=2)
+    audio = waveform(codec, 500)
+    assert fewer.num_codebooks == 2 and fewer.fingerprint != codec.fingerprint
+    assert torch.equal(fewer.encode(audio).array, codec.encode(audio).array[..., :2])
+    assert fewer.decode(fewer.encode(audio)).shape == audio.shape
+    with pytest.raises(ConfigError, match=r"num_codebooks: expected .*found 99"):
+        load_codec(specs[name], num_codebooks=99)
+
+
+@pytest.mark.parametrize("name", [name for name in WEIGHTED if "oobleck" in name])
+def test_the_scale_is_stored_on_request_beside_the_mean(name: str, specs: dict[str, str], codec: Codec) -> None:
+    both = load_codec(specs[name], with_scale=True)
+    audio = waveform(codec, 500)
+    assert both.latent_channels == 2 * (codec.latent_channels or 0) and both.fingerprint != codec.fingerprint
+    encoded = both.encode(audio)
+    assert torch.equal(encoded.array[..., : codec.latent_channels], codec.encode(audio).array)
+    assert torch.equal(both.decode(encoded), codec.decode(codec.encode(audio)))
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_weights_that_do_not_fit_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    spec = make(name, tmp_path / "checkpoint")
+    path = next((tmp_path / "checkpoint").glob("*.safetensors"))
+    state = load_file(path)
+    gone = max(key for key in state if key.startswith("encoder") and key.endswith("bias"))
+    changed = min(key for key in state if key.startswith("decoder") and key.endswith("bias"))
+    for edit, expected in (
+        (lambda tensors: tensors.pop(gone), rf"missing .*{gone.rpartition('.')[0].rpartition('.')[2]}\.bias"),
+        (lambda tensors: tensors.update({"encoder.foreign": torch.ones(2)}), r"unexpected .*encoder\.foreign"),
+        (lambda tensors: tensors.update({changed: torch.ones(1, 1)}), r"of another shape .*bias \[1, 1\]"),
+    ):
+        edited = dict(state)
+        edit(edited)
+        save_file(edited, path, metadata={"format": "pt"})
+        with pytest.raises(ConfigError, match=expected):
+            load_codec(spec)
+
+
+def test_audio_with_other_channels_is_refused(codec: Codec) -> None:
+    with pytest.raises(ConfigError, match=r"expected audio \[B, \d, N >= 1\], found \[1, 3, 50\]"):
+        codec.encode(torch.zeros(1, 3, 50))
+
+
+def test_unknown_options_are_refused_with_the_nearest(name: str, specs: dict[str, str]) -> None:
+    option, meant = ("bit", "bits") if name.startswith("mulaw") else ("num_codebook", "num_codebooks")
+    option, meant = ("with_scales", "with_scale") if "oobleck" in name else (option, meant)
+    with pytest.raises(ConfigError, match=rf"{option}: unknown field, did you mean '{meant}'"):
+        load_codec(specs[name], **{option: 8})
+
+
+def test_decoding_takes_any_integer_dtype(codec: Codec) -> None:
+    encoded = codec.encode(waveform(codec, 100))
+    if codec.kind == "codes":
+        narrow = Encoded(encoded.array.to(torch.int32), encoded.num_samples, encoded.scales)
+        assert torch.equal(codec.decode(narrow), codec.decode(encoded))
