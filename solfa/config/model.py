@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -36,10 +36,27 @@ def _sentences(model: type[Config], error: ValidationError) -> Iterable[str]:
     for fault in error.errors(include_url=False):
         field = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
-            yield f"{field}: unknown field{nearest(str(fault['loc'][-1]), model.model_fields)}"
+            *outer, name = fault["loc"]
+            yield f"{field}: unknown field{nearest(str(name), _fields_at(model, outer))}"
         elif fault["type"] == "missing":
             yield f"{field}: missing"
         else:
             found = "" if isinstance(fault["input"], dict) else f", found {fault['input']!r}"
             message = fault["msg"].removeprefix("Value error, ")
             yield f"{field}: {message}{found}" if field else message
+
+
+def _fields_at(model: type[Config], location: Iterable[int | str]) -> set[str]:
+    """Name the fields of the models that stand at a place inside `model`; tags and list indices lead nowhere else."""
+    models = [model]
+    for part in location:
+        fields = [found.model_fields[str(part)] for found in models if part in found.model_fields]
+        if fields:
+            models = [inner for field in fields for inner in _models_in(field.annotation)]
+    return {name for found in models for name in found.model_fields}
+
+
+def _models_in(annotation: Any) -> list[type[Config]]:
+    if isinstance(annotation, type) and issubclass(annotation, Config):
+        return [annotation]
+    return [found for argument in get_args(annotation) for found in _models_in(argument)]

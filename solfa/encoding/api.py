@@ -17,7 +17,13 @@ from solfa.encoding.limits import FailureLimit
 from solfa.encoding.planning import PlanningReport, extend_plan
 from solfa.encoding.report import EncodeReport, Listener, Silence, Totals
 from solfa.encoding.running import Run, encode_until_committed
-from solfa.encoding.settings import DEFAULT_SEGMENT_SECONDS, EncodeSettings, dataset_info, default_batch_seconds, differences
+from solfa.encoding.settings import (
+    DEFAULT_SEGMENT_SECONDS,
+    EncodeSettings,
+    dataset_info,
+    default_batch_seconds,
+    differences,
+)
 from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError, SolfaError
 from solfa.store.dataset import open_dataset

@@ -49,22 +49,24 @@ def extend_plan(
 
     `limit` stops after the recording with which the whole plan reaches that many clips.
     """
-    report = PlanningReport()
-    known, planned_clips = _known_recordings(root)
-    fresh = _fresh(source, known, report, on_recordings)
-    spool = temporary_path(root, "spool")
-    try:
+    while True:
+        report = PlanningReport()
+        # Counted before reading what is known: if another process adds a part meanwhile, ours cannot take its number.
+        part = len(plan_parts(root))
+        known, planned_clips = _known_recordings(root)
+        fresh = _fresh(source, known, report, on_recordings)
         room = None if limit is None else limit - planned_clips
-        seconds = _spool_clips(spool, source.root, fresh, spec, segment_seconds, room)
-        report.new_clips = len(seconds)
-        if len(seconds):
+        spool = temporary_path(root, "spool")
+        try:
+            seconds = _spool_clips(spool, source.root, fresh, spec, segment_seconds, room)
+            report.new_clips = len(seconds)
             crash_point("plan:before")
             bounds = shard_bounds(seconds, spec.frame_rate * spec.bytes_per_frame)
-            write_plan_part(root, len(plan_parts(root)), _shard_tables(spool, bounds))
-            crash_point("plan:after")
-    finally:
-        spool.unlink(missing_ok=True)
-    return report
+            if not bounds or write_plan_part(root, part, _shard_tables(spool, bounds)):
+                crash_point("plan:after")
+                return report
+        finally:
+            spool.unlink(missing_ok=True)
 
 
 def _known_recordings(root: Path) -> tuple[dict[str, tuple[int, int]], int]:

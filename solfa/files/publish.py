@@ -37,7 +37,9 @@ def sync(path: Path) -> None:
 def publish(temporary: Path, final: Path) -> bool:
     """Give a finished temporary file its name; return False if the name was already taken."""
     sync(temporary)
-    final.parent.mkdir(parents=True, exist_ok=True)
+    if not final.parent.is_dir():
+        final.parent.mkdir(parents=True, exist_ok=True)
+        sync(final.parent.parent)
     crash_point("publish:before-link")
     try:
         won = _link(temporary, final)

@@ -19,9 +19,6 @@ from solfa.store.plan_file import list_shards
 from solfa.store.schema import Commit, DatasetInfo
 from solfa.store.shard_reader import Clip, FailedClip, ShardReader
 
-MAX_OPEN_SHARDS = 256
-"""Each open shard holds a file descriptor; systems commonly allow 1,024."""
-
 
 def open_dataset(path: str | Path, *, manifest: int | None = None, partial: bool = False) -> "Dataset":
     """Open a dataset at its latest manifest (or a given one), or, with `partial`, whatever is committed so far."""
@@ -113,8 +110,6 @@ class Dataset(Sequence[Clip]):
         return shard or self._open(number), position - self._starts[number]
 
     def _open(self, number: int) -> ShardReader:
-        if len(self._shards) >= MAX_OPEN_SHARDS:
-            self._shards.pop(next(iter(self._shards)))
         shard = self._shards[number] = ShardReader(self.path, self._commits[number], self.info.array)
         return shard
 

@@ -1,7 +1,6 @@
 """Read one shard: its meta rows, and its arrays as views of the memory-mapped data file."""
 
 import json
-import mmap
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -116,8 +115,9 @@ class ShardReader:
         whole_frames, rest = np.divmod(length, self._spec.bytes_per_frame)
         if (outside | (whole_frames != frames) | (rest != 0)).any() or size == 0:
             raise StoreError(f"{self._meta}: byte ranges do not fit {self._data.name}; run `solfa verify`")
-        with self._data.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # Closed at once: the mapping stays, and a thousand open shards hold no file descriptor.
+        with pa.memory_map(str(self._data)) as file:
+            mapped = file.read_buffer()
         values = np.frombuffer(mapped, dtype, count=size // dtype.itemsize)
         start = offset // dtype.itemsize
         stop = start + length // dtype.itemsize
@@ -154,7 +154,8 @@ class ShardReader:
         expected = [META_SCHEMA.field(name) for name in columns]
         if [(field.name, field.type) for field in table.schema] != [(field.name, field.type) for field in expected]:
             raise StoreError(f"{self._meta}: its columns are not those of this format; run `solfa verify`")
-        rows = table if not self._commit.num_failed and status == "ok" else table.filter(pc.equal(table.column("status"), status))
+        every_clip_is_stored = not self._commit.num_failed and status == "ok"
+        rows = table if every_clip_is_stored else table.filter(pc.equal(table.column("status"), status))
         claimed = self._commit.num_clips if status == "ok" else self._commit.num_failed
         if rows.num_rows != claimed:
             raise StoreError(f"{self._meta}: expected {claimed} clips, found {rows.num_rows}; run `solfa verify`")

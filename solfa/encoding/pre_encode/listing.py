@@ -1,0 +1,130 @@
+"""The frozen list of items, `OUT/items.parquet`: written once, in its final order, before anything is encoded.
+
+Every rank and every later run reads the same list, so ids never shift, whatever happens to the source meanwhile.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from solfa.audio.probe import probe
+from solfa.audio.recording import AudioInfo, Recording
+from solfa.audio.sources.locate import locate_recording
+from solfa.encoding.pre_encode.items import MAX_BATCHES, Cut, items_of, shuffle_key
+from solfa.encoding.pre_encode.source import Collected, without_functions
+from solfa.errors import AudioError, ConfigError, StoreError
+from solfa.files.publish import publish, temporary_path
+from solfa.store.build import chunks
+from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip
+
+PROBES_AT_ONCE = 8
+RECORDINGS_PER_CHUNK = 512
+ROWS_PER_GROUP = 4096
+
+
+def list_path(out: Path) -> Path:
+    """Name the list."""
+    return out / "items.parquet"
+
+
+def freeze_list(
+    out: Path,
+    collected: Collected,
+    cut: Cut,
+    *,
+    shuffle: bool,
+    max_items: int | None,
+    on_recordings: Callable[[int], None],
+) -> None:
+    """Write the list unless it is there; of several processes that do, the first wins."""
+    if list_path(out).exists():
+        return
+    enough = None if shuffle else max_items
+    table = pa.Table.from_batches(_record_batches(collected, cut, enough, on_recordings), PLAN_SCHEMA)
+    if shuffle:
+        names = table["id"].to_pylist()
+        table = table.take(pa.array(sorted(range(len(names)), key=lambda row: shuffle_key(names[row])), pa.int64()))
+    table = table.slice(0, max_items)
+    temporary = temporary_path(out, "items")
+    try:
+        pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, compression="zstd")
+        publish(temporary, list_path(out))
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _record_batches(
+    collected: Collected, cut: Cut, enough: int | None, on_recordings: Callable[[int], None]
+) -> Iterator[pa.RecordBatch]:
+    num_recordings = num_items = 0
+    with ThreadPoolExecutor(PROBES_AT_ONCE, thread_name_prefix="probe") as pool:
+        for chunk in chunks(collected.source.recordings(), RECORDINGS_PER_CHUNK):
+            infos = pool.map(lambda recording: _probe(collected.source.root, recording), chunk)
+            rows = []
+            for recording, info in zip(chunk, infos, strict=True):
+                rows += [item.as_row() for item in items_of(recording, info, cut)]
+                num_recordings += 1
+                on_recordings(num_recordings)
+            yield pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA)
+            num_items += len(rows)
+            if enough is not None and num_items >= enough:
+                return
+
+
+def _probe(root: Path, recording: Recording) -> AudioInfo | str:
+    if recording.error is not None:
+        return recording.error
+    try:
+        return probe(locate_recording(root, recording))
+    except AudioError as error:
+        return str(error)
+
+
+def read_lengths(out: Path) -> npt.NDArray[np.int64]:
+    """Read how many samples each item of the list has, 0 where it cannot be read."""
+    with _open(out) as file:
+        lengths: npt.NDArray[np.int64] = file.read(columns=["num_samples"])["num_samples"].to_numpy()
+        return lengths
+
+
+def read_items(out: Path) -> Iterator[PlannedClip]:
+    """Read the list in order, a group of rows in memory at a time."""
+    with _open(out) as file:
+        for group in range(file.num_row_groups):
+            try:
+                rows = file.read_row_group(group).to_pylist()
+            except (pa.ArrowException, OSError) as error:
+                raise StoreError(f"{list_path(out)}: cannot be read ({error}); the file was damaged") from None
+            for row in rows:
+                yield PlannedClip.from_row(row)
+
+
+def _open(out: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(list_path(out))
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{list_path(out)}: the list of items cannot be read ({error})") from None
+
+
+def check_capacity(num_items: int, batch_size: int, world_size: int) -> None:
+    """Refuse a list with more batches than ids have numbers for."""
+    batches = -(-num_items // batch_size)
+    if -(-batches // world_size) > MAX_BATCHES:
+        needed = -(-num_items // (MAX_BATCHES * world_size))
+        raise ConfigError(
+            f"batch_size {batch_size}: {batches:,} batches do not fit into 13-digit ids; "
+            f"expected a batch_size of at least {needed}, or fewer recordings"
+        )
+
+
+def new_recordings(out: Path, collected: Collected) -> list[str]:
+    """List recordings that came to the source after the list was frozen."""
+    with _open(out) as file:
+        known = set(file.read(columns=["key"])["key"].to_pylist())
+    found = without_functions(collected.source).recordings()
+    return [recording.key for recording in found if recording.key not in known]

@@ -1,0 +1,50 @@
+"""The file that says what a folder is an export of: written first, completed last, read by `solfa import`."""
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from solfa.config import Config, parse_config
+from solfa.errors import ConfigError, StoreError
+from solfa.store.export.formats import ExportFormat, PartLimits
+from solfa.store.schema import DatasetInfo
+
+MARKER = "_solfa_export.json"
+"""The underscore makes readers of Parquet folders pass it over."""
+
+FAILURES = "_solfa_failures.jsonl"
+"""Clips that have no array, one record a line."""
+
+
+class Marker(Config):
+    """What was exported, how, and whether all of it is there."""
+
+    export_version: Literal[1] = 1
+    format: ExportFormat
+    dataset_digest: str
+    limits: PartLimits
+    num_clips: int = Field(ge=0)
+    num_failed: int = Field(ge=0)
+    complete: bool
+    dataset: DatasetInfo
+
+
+def is_export(folder: Path) -> bool:
+    """Say whether `folder` is an export, finished or not."""
+    return (folder / MARKER).is_file()
+
+
+def read_marker(folder: Path) -> Marker:
+    """Read what an exported folder holds."""
+    path = folder / MARKER
+    try:
+        values = json.loads(path.read_bytes())
+        if not isinstance(values, dict):
+            raise ValueError("not a JSON object")
+        return parse_config(Marker, values, str(path))
+    except ConfigError as error:
+        raise StoreError(f"{error}; it is damaged or of another version") from None
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: cannot be read ({error}); export the dataset again into a new folder") from None

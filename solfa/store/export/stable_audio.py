@@ -1,0 +1,79 @@
+"""The layout of stable-audio-tools' `pre_encode.py`, which its readers and stable-audio-3's read back.
+
+OUT/details.json              what made it
+OUT/0/<RRR><BBBBBB><IIII>.npy [W, T]; rank, batch and item as 3 + 6 + 4 digits
+OUT/0/<same>.json             seconds, padding mask, prompt, metadata; `solfa` holds what the layout has no place for
+OUT/silence.npy               [1, W, T], what newer readers fill short clips with
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from solfa.store.export.job import ExportJob, legacy_array
+from solfa.store.export.npy_bytes import npy_bytes
+from solfa.store.export.record import ClipRecord, json_bytes
+from solfa.store.schema import ArraySpec
+
+
+def write_stable_audio(job: ExportJob) -> None:
+    """Write the layout, one pair of files per clip."""
+    job.folder.put("details.json", json_bytes(_details(job)))
+    if job.silence is None:
+        job.notes.append("silence.npy is absent: it takes the codec; readers that fill short clips with it need it")
+    else:
+        job.folder.put("silence.npy", npy_bytes(legacy_array(job.silence)[None]))
+    for record, array in job.clips():
+        name = item_name(record.index)
+        job.folder.put(f"{name}.npy", npy_bytes(legacy_array(array)))
+        job.folder.put(f"{name}.json", json_bytes(item_json(record, job.spec)))
+
+
+def item_name(index: int) -> str:
+    """Name a clip as rank 0 would, in batches of 10,000."""
+    return f"0/{index:013d}"
+
+
+def item_json(record: ClipRecord, spec: ArraySpec) -> dict[str, Any]:
+    """Describe a clip with the keys that older readers know; times are seconds in the recording."""
+    rate, total = record.source_sample_rate, record.source_num_samples
+    known = rate > 0 and total > 0
+    start = record.start / rate if known else 0.0
+    stop = record.stop / rate if known else record.seconds
+    whole = total / rate if known else record.seconds
+    fixed = {
+        "path": record.uri,
+        "relpath": record.key,
+        "timestamps": [start / whole, stop / whole] if whole > 0 else [0.0, 1.0],
+        "seconds_start": math.floor(start),
+        "seconds_total": math.ceil(whole),
+        "padding_mask": [1] * record.num_frames,
+        "sample_rate": spec.sample_rate,
+        "audio_channels": spec.num_channels,
+        "duration": record.seconds,
+        "start_time": start,
+        "end_time": stop,
+    }
+    prompt = {} if record.caption is None else {"prompt": record.caption}
+    # The metadata's own `path` or `duration` must not replace the layout's; all of it is kept under `solfa` as it was.
+    return {**record.metadata, **prompt, **fixed, "solfa": record.model_dump(mode="json")}
+
+
+def _details(job: ExportJob) -> dict[str, Any]:
+    spec, info = job.spec, job.dataset.info
+    frames = int(np.max(job.dataset.num_frames, initial=0))
+    model = {"latent_dim": spec.width, "downsampling_ratio": spec.hop_length, "io_channels": spec.num_channels}
+    own = {
+        "model_config": {
+            "model_type": "autoencoder",
+            "sample_rate": spec.sample_rate,
+            "audio_channels": spec.num_channels,
+            "model": model,
+        },
+        "dataset_config": {},
+        "sample_size": frames * spec.hop_length,
+        "args": {},
+        "solfa": {"codec": info.codec, "fingerprint": info.fingerprint},
+    }
+    return {**own, **job.details}

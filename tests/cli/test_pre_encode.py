@@ -1,0 +1,106 @@
+"""`solfa pre-encode` as it is typed: flags, YAML and overrides, and the sentences of its faults."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from solfa.cli.main import app, main
+from solfa.cli.pre_encode import BASE, compose
+from solfa.encoding.pre_encode import parse_pre_encode
+from solfa.errors import ConfigError
+
+
+@pytest.fixture
+def dataset(audio_folder, tmp_path) -> Path:
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps({"dataset_type": "audio_dir", "datasets": [{"id": "x", "path": str(audio_folder)}]}))
+    return path
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, ["pre-encode", *map(str, arguments)], env={"COLUMNS": "200"})
+
+
+def test_flags_and_yaml_write_the_same_items(dataset, tmp_path):
+    flags = ["--pretrained-name", "mulaw", "--is-discrete", "--dataset_config", dataset, "--sample-size", 32000]
+    result = invoke(*flags, "--output-path", tmp_path / "flags", "--batch_size", 4, "--num-workers", 0)
+    assert result.exit_code == 0, result.output
+    assert "items" in result.output and "12 (12 in this run)" in result.output and "real time" in result.output
+    own = tmp_path / "own.yaml"
+    own.write_text(f"pretrained_name: mulaw\nis_discrete: true\nnum_workers: 0\ndataset_config: {dataset}\n")
+    overrides = [f"output_path={tmp_path / 'yaml'}", "batch_size=4", "sample_size=1000"]
+    result = invoke("--config", own, *overrides, "--sample-size", 32000)  # a flag comes on top
+    assert result.exit_code == 0, result.output
+    names = sorted(path.name for path in (tmp_path / "flags/0").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "yaml/0").iterdir())
+    for name in names:
+        assert (tmp_path / "flags/0" / name).read_bytes() == (tmp_path / "yaml/0" / name).read_bytes()
+    assert np.load(tmp_path / "yaml/silence.npy").shape == (1, 1, 32000)
+    assert "nothing to do" in invoke("--config", own, *overrides, "--sample-size", 32000).output
+
+
+def test_the_packaged_yaml_holds_every_setting_with_its_default():
+    required = {"dataset_config": "d.json", "output_path": "o", "pretrained_name": "mulaw"}
+    composed = compose(None, [f"{key}={value}" for key, value in required.items()])
+    assert parse_pre_encode(composed) == parse_pre_encode(required)
+    assert composed.keys() == parse_pre_encode(required).as_args().keys()
+
+
+def test_a_file_of_ones_own_may_build_on_the_packaged_one(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("defaults: [base, _self_]\nbatch_size: 3\noutput_path: out_${batch_size}\n")
+    composed = compose(path, ["batch_size=5"])
+    assert (composed["batch_size"], composed["output_path"], composed["sample_size"]) == (5, "out_5", 1320960)
+    assert "dataset_config" not in composed
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("batchsize=4", "batchsize: unknown field, did you mean 'batch_size'?"),
+        ("+sample_sise=4", "sample_sise: unknown field, did you mean 'sample_size'?"),
+        ("batch_size", "expected KEY=VALUE"),
+        ("batch_size=1,2", "Ambiguous value"),
+    ],
+)
+def test_a_mistyped_override_is_answered_with_the_nearest_key(override, sentence):
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        compose(None, [override])
+
+
+def test_a_mistyped_key_in_a_file_and_a_file_that_is_not_there_are_named(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("batchsize: 3\n")
+    with pytest.raises(ConfigError, match="did you mean 'batch_size'"):
+        parse_pre_encode(compose(path, []))
+    with pytest.raises(ConfigError, match=r"expected a \.yaml file, found .*none\.yaml"):
+        compose(tmp_path / "none.yaml", [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["batch_siez=4"], "batch_siez=4: batch_siez: unknown field, did you mean 'batch_size'?"),
+        (["--pretrained-name", "mulaw"], "pre-encode: dataset_config: missing; output_path: missing"),
+    ],
+)
+def test_faults_of_the_command_line_end_with_two(arguments, sentence, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["solfa", "pre-encode", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.strip() == f"solfa: {sentence}"
+
+
+def test_help_shows_an_example_the_defaults_and_the_better_way():
+    text = " ".join(invoke("--help").output.split())
+    for expected in ("solfa pre-encode --model-config", "solfa encode is the better way", "solfa import"):
+        assert expected in text
+    for name, default in (("sample-size", "1320960"), ("num-workers", "4"), ("batch-size", "1"), ("strategy", "auto")):
+        assert re.search(rf"--{name} .*?\[default: \({default}\)\]", text)
+    assert BASE.is_file()

@@ -1,0 +1,131 @@
+"""Killed anywhere and run again, and dealt to several ranks: the same files."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from solfa.errors import StoreError
+from solfa.store.lease import Lease
+
+# One process that imports once and forks a child per run, before it has any thread of its own.
+DRIVER = """
+import json, os, signal, sys, time
+from solfa.encoding.pre_encode import parse_pre_encode
+from solfa.encoding.pre_encode.run import pre_encode
+
+def start(settings, environment):
+    child = os.fork()
+    if child:
+        return child
+    os.environ.update(environment)
+    code = 1
+    try:
+        pre_encode(parse_pre_encode(settings))
+        code = 0
+    finally:
+        os._exit(code)
+
+stages, codes = json.loads(sys.argv[1]), []
+for stage in stages:
+    children = [start(stage["settings"], environment) for environment in stage["environments"]]
+    if stage["kill_after"]:
+        time.sleep(stage["kill_after"])
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+    codes.append([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+print(json.dumps(codes))
+"""
+
+
+def stage(settings, *environments, kill_after=None):
+    return {"settings": settings, "environments": environments, "kill_after": kill_after}
+
+
+def drive(*stages):
+    """Run the stages one after the other, the processes of each at once; return their exit codes."""
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, json.dumps(stages)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def collection(wav, tmp_path):
+    for number in range(5):
+        wav(f"{number}.wav", 3000 + 2500 * number)
+    (tmp_path / "audio/broken.wav").write_bytes(b"RIFF")
+
+
+def test_a_run_that_was_killed_again_and_again_ends_with_the_same_files(collection, run, settings, tmp_path, digest):
+    run()
+    expected = digest(tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / "expected")
+    points = ["publish:before-link", "publish:before-link#2", "pre-encode:between#2", "pre-encode:stored#3"]
+    points += ["pre-encode:between", "pre-encode:before-finish"]
+    codes = drive(*[stage(settings(), {"SOLFA_CRASH_AT": point}) for point in points])
+    assert codes == [[-9]] * len(points)
+    assert run().new_items == 0  # the last was killed when all was stored, before the list of failures was complete
+    assert digest(tmp_path / "out") == expected
+    assert not list((tmp_path / "out").rglob(".*"))
+
+
+def test_killing_at_random_moments_changes_nothing(collection, run, settings, tmp_path, digest):
+    run(batch_size=1)
+    expected = digest(tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / "expected")
+    moments = random.Random(7)
+    drive(*[stage(settings(batch_size=1), {}, kill_after=moments.uniform(0.01, 0.15)) for _ in range(12)])
+    run(batch_size=1)
+    assert digest(tmp_path / "out") == expected
+    assert not list((tmp_path / "out").rglob(".*"))
+
+
+def test_a_torn_or_half_written_item_does_not_count(collection, run, tmp_path, digest):
+    run()
+    expected = digest(tmp_path / "out")
+    rank = tmp_path / "out/0"
+    (rank / "0000000000001.json").unlink()
+    (rank / "0000000010000.npy").unlink()
+    (rank / ".0000000000001.json.12.abcd").write_text('{"path"')
+    assert run().new_items == 2
+    assert digest(tmp_path / "out") == expected
+    assert run().new_items == 0
+
+
+def test_two_ranks_at_once_share_the_items_without_repeating_any(
+    collection, run, read, failures, settings, tmp_path, digest
+):
+    run()
+    alone = read()
+    ranks = [{"RANK": str(rank), "WORLD_SIZE": "2"} for rank in range(2)]
+    both = settings(output_path=str(tmp_path / "both"), num_nodes=2)
+    in_turn = settings(output_path=str(tmp_path / "in_turn"))
+    assert drive(stage(both, *ranks), stage(in_turn, ranks[1]), stage(in_turn, ranks[0])) == [[0, 0], [0], [0]]
+    dealt = read("both")
+    assert {name[:3] for name in dealt} == {"000", "001"}
+
+    def content(items):
+        return sorted((facts["solfa"]["id"], array.tobytes()) for array, facts in items.values())
+
+    assert content(dealt) == content(alone)
+    assert failures("both").keys() == failures().keys() == {"broken.wav"}
+    assert {**digest(tmp_path / "both"), "details.json": ""} == {**digest(tmp_path / "in_turn"), "details.json": ""}
+    with pytest.raises(StoreError, match="world_size: 2 in the dataset, 1 now"):
+        run(output_path=str(tmp_path / "both"))
+
+
+def test_a_second_process_of_the_same_rank_is_refused(collection, run, tmp_path):
+    run()
+    lease = Lease.take(tmp_path / "out", 0)
+    with lease, pytest.raises(StoreError, match="another process seems to be at work on it as rank 0"):
+        run()

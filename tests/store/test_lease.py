@@ -1,0 +1,100 @@
+"""Leases: one fresh owner at a time, stale ones taken over."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from solfa.store import lease as lease_module
+from solfa.store.lease import SIGNING_SECONDS, STALE_SECONDS, Lease, is_leased, lease_path, live_leases
+
+
+def make_older(path: Path, seconds: float) -> None:
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+def test_a_fresh_lease_is_not_given_twice_and_is_free_after_release(tmp_path: Path) -> None:
+    lease = Lease.take(tmp_path, 3)
+    assert lease is not None
+    with lease:
+        assert Lease.take(tmp_path, 3) is None
+        assert is_leased(tmp_path, 3)
+        other = Lease.take(tmp_path, 4)
+        assert other is not None
+        with other:
+            assert live_leases(tmp_path) == [3, 4]
+    assert not is_leased(tmp_path, 3)
+    assert live_leases(tmp_path) == []
+    assert not lease_path(tmp_path, 3).exists()
+
+
+def test_a_stale_lease_is_taken_over_and_fresh_again(tmp_path: Path) -> None:
+    path = lease_path(tmp_path, 0)
+    path.parent.mkdir()
+    path.write_text("another-machine 1")
+    make_older(path, STALE_SECONDS - 10)
+    assert Lease.take(tmp_path, 0) is None
+    make_older(path, STALE_SECONDS + 10)
+    assert live_leases(tmp_path) == []
+    lease = Lease.take(tmp_path, 0)
+    assert lease is not None
+    with lease:
+        assert live_leases(tmp_path) == [0]
+
+
+def test_the_lease_of_a_dead_process_of_this_machine_is_free_at_once(tmp_path: Path) -> None:
+    program = f"""
+import os, signal
+from pathlib import Path
+from solfa.store.lease import Lease
+assert Lease.take(Path({str(tmp_path)!r}), 0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program]).returncode == -9
+    assert lease_path(tmp_path, 0).exists()
+    assert not is_leased(tmp_path, 0)
+    lease = Lease.take(tmp_path, 0)
+    assert lease is not None
+    lease.release()
+
+
+def test_a_lease_that_nobody_signed_is_soon_stale(tmp_path: Path) -> None:
+    path = lease_path(tmp_path, 0)
+    path.parent.mkdir()
+    path.write_text("")
+    assert is_leased(tmp_path, 0)
+    make_older(path, SIGNING_SECONDS + 1)
+    assert not is_leased(tmp_path, 0)
+
+
+def test_the_lease_of_another_machine_counts_by_its_age(tmp_path: Path) -> None:
+    path = lease_path(tmp_path, 0)
+    path.parent.mkdir()
+    path.write_text("some-other-machine 1")
+    assert is_leased(tmp_path, 0)
+    make_older(path, STALE_SECONDS + 10)
+    assert not is_leased(tmp_path, 0)
+
+
+def test_a_lease_is_kept_fresh_while_it_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_module, "BEAT_SECONDS", 0.001)
+    lease = Lease.take(tmp_path, 0)
+    assert lease is not None
+    with lease:
+        make_older(lease_path(tmp_path, 0), STALE_SECONDS + 10)
+        deadline = time.monotonic() + 30
+        while not is_leased(tmp_path, 0) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert is_leased(tmp_path, 0)
+
+
+def test_a_lease_that_was_collected_is_released_quietly(tmp_path: Path) -> None:
+    lease = Lease.take(tmp_path, 0)
+    assert lease is not None
+    lease_path(tmp_path, 0).unlink()
+    (tmp_path / ".tmp").rmdir()
+    lease.release()
+    lease.release()

@@ -1,0 +1,97 @@
+"""The frozen plan: a row group per shard, written once, read a shard at a time."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from store_maker import planned
+
+from solfa.errors import StoreError
+from solfa.store.plan_file import (
+    PLAN_SCHEMA,
+    PlannedClip,
+    iterate_plan_columns,
+    list_shards,
+    plan_record,
+    read_shard_plan,
+    write_plan_part,
+)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def tables(*shards: list[PlannedClip]) -> list[pa.Table]:
+    return [pa.Table.from_pylist([clip.as_row() for clip in shard], schema=PLAN_SCHEMA) for shard in shards]
+
+
+@settings(max_examples=30, deadline=None)
+@given(caption=st.none() | TEXT, key=TEXT, metadata=st.dictionaries(st.text(max_size=4), JSON, max_size=4))
+def test_any_clip_comes_back_from_its_row(caption: str | None, key: str, metadata: dict[str, object]) -> None:
+    clip = PlannedClip(id=key, key=key, uri=key, caption=caption, metadata=metadata, start=3, stop=2**40)
+    (row,) = tables([clip])[0].to_pylist()
+    assert PlannedClip.from_row(row) == clip
+
+
+def test_shards_run_on_from_part_to_part(tmp_path: Path) -> None:
+    first = [[planned("a"), planned("b")], [planned("c")]]
+    assert write_plan_part(tmp_path, 0, iter(tables(*first)))
+    assert write_plan_part(tmp_path, 1, iter(tables([planned("d")])))
+    shards = list_shards(tmp_path)
+    assert [(shard.shard, shard.part, shard.row_group, shard.num_clips) for shard in shards] == [
+        (0, 0, 0, 2),
+        (1, 0, 1, 1),
+        (2, 1, 0, 1),
+    ]
+    assert [[clip.id for clip in read_shard_plan(tmp_path, shard)] for shard in shards] == [["a", "b"], ["c"], ["d"]]
+    assert list(iterate_plan_columns(tmp_path, ["id"])) == [{"id": ["a", "b"]}, {"id": ["c"]}, {"id": ["d"]}]
+    record = plan_record(tmp_path, 0)
+    assert (record.num_clips, record.num_shards, record.file.name) == (3, 2, "00000.parquet")
+
+
+def test_a_part_is_written_once(tmp_path: Path) -> None:
+    assert write_plan_part(tmp_path, 0, iter(tables([planned("a")])))
+    before = (tmp_path / "plan" / "00000.parquet").read_bytes()
+    assert not write_plan_part(tmp_path, 0, iter(tables([planned("b")])))
+    assert (tmp_path / "plan" / "00000.parquet").read_bytes() == before
+    assert list((tmp_path / ".tmp").iterdir()) == []
+
+
+def test_a_missing_part_is_named(tmp_path: Path) -> None:
+    for part in range(3):
+        write_plan_part(tmp_path, part, iter(tables([planned(str(part))])))
+    (tmp_path / "plan" / "00001.parquet").unlink()
+    with pytest.raises(StoreError, match=r"expected parts 0 to 1, found \[0, 2\]; a file is missing"):
+        list_shards(tmp_path)
+
+
+def test_a_damaged_or_foreign_part_is_one_sentence(tmp_path: Path) -> None:
+    write_plan_part(tmp_path, 0, iter(tables([planned("a")])))
+    (shard,) = list_shards(tmp_path)
+    path = tmp_path / "plan" / "00000.parquet"
+    sound = path.read_bytes()
+    path.write_bytes(sound[:20] + bytes(200) + sound[220:])
+    with pytest.raises(StoreError, match=r"plan/00000\.parquet.*damaged"):
+        read_shard_plan(tmp_path, shard)
+    with pytest.raises(StoreError, match=r"plan/00000\.parquet.*damaged"):
+        list(iterate_plan_columns(tmp_path, ["id"]))
+    path.write_bytes(b"garbage")
+    with pytest.raises(StoreError, match="the plan cannot be read"):
+        list_shards(tmp_path)
+    pq.write_table(pa.table({"id": ["a"]}), path)
+    with pytest.raises(StoreError, match="its columns are not those of a plan"):
+        list_shards(tmp_path)
+
+
+def test_broken_metadata_is_one_sentence(tmp_path: Path) -> None:
+    row = planned("a").as_row() | {"metadata": "{"}
+    write_plan_part(tmp_path, 0, iter([pa.Table.from_pylist([row], schema=PLAN_SCHEMA)]))
+    with pytest.raises(StoreError, match="row group 0 holds broken text"):
+        read_shard_plan(tmp_path, list_shards(tmp_path)[0])
