@@ -1,9 +1,12 @@
 """Look at a recording: rate, channels, and exactly as many samples as reading it will deliver."""
 
+from pathlib import Path
+
 from solfa.audio import pyav, sndfile
 from solfa.audio.byte_range import ByteRange, open_range
 from solfa.audio.formats import AV_EXTENSIONS
-from solfa.audio.recording import AudioInfo, Location
+from solfa.audio.recording import AudioInfo, Location, Recording
+from solfa.audio.sources.locate import locate_recording
 from solfa.errors import AudioError
 
 MAX_SAMPLES_PER_BYTE = 8192
@@ -41,3 +44,13 @@ def _fault(info: AudioInfo, num_bytes: int) -> str | None:
     if info.num_channels > MAX_CHANNELS:
         return f"has {info.num_channels} channels, more than {MAX_CHANNELS}"
     return None
+
+
+def probe_recording(root: Path, recording: Recording) -> AudioInfo | str:
+    """Probe a recording of a source whose root is `root`; a fault is the sentence that becomes its failed row."""
+    if recording.error is not None:
+        return recording.error
+    try:
+        return probe(locate_recording(root, recording))
+    except AudioError as error:
+        return str(error)

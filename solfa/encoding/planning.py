@@ -6,16 +6,15 @@ Rows go through a temporary Arrow file, so that planning a million clips takes n
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from solfa.audio.probe import probe
-from solfa.audio.recording import AudioInfo, Recording, Source
-from solfa.audio.sources.opening import locate
+from solfa.audio.probe import probe_recording
+from solfa.audio.recording import Recording, Source
 from solfa.encoding.plan import clips_of, shard_bounds
-from solfa.errors import AudioError
 from solfa.files.crash import crash_point
 from solfa.files.publish import temporary_path
 from solfa.store.build import chunks
@@ -114,7 +113,8 @@ def _spool_clips(
             if room is not None and len(seconds) >= room:
                 break
             clips: list[PlannedClip] = []
-            for recording, info in zip(chunk, pool.map(lambda item: _probe(source_root, item), chunk), strict=True):
+            infos = pool.map(partial(probe_recording, source_root), chunk)
+            for recording, info in zip(chunk, infos, strict=True):
                 if room is not None and len(seconds) + len(clips) >= room:
                     break
                 clips += clips_of(recording, info, segment_seconds, spec.sample_rate)
@@ -122,17 +122,6 @@ def _spool_clips(
             writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA))
             seconds += [clip.num_samples / spec.sample_rate for clip in clips]
     return np.array(seconds, np.float64)
-
-
-def _probe(source_root: Path, recording: Recording) -> AudioInfo | str:
-    if recording.error is not None:
-        return recording.error
-    try:
-        return probe(
-            locate(source_root, recording.uri, recording.member, recording.member_offset, recording.member_size)
-        )
-    except AudioError as error:
-        return str(error)
 
 
 def _shard_tables(spool: Path, bounds: list[tuple[int, int]]) -> Iterator[pa.Table]:

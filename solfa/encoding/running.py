@@ -91,7 +91,9 @@ def _encode_here(run: Run, on_progress: Callable[[Progress], None]) -> None:
 
 def _encode_in_processes(run: Run, count: int, on_progress: Callable[[Progress], None], listener: Listener) -> None:
     listener.loading(count)
-    environment = worker_environment(os.environ, one_thread=run.encoders.device == "cpu")
+    on_cpu = run.encoders.device == "cpu"
+    bf16 = on_cpu and run.codec.description.get("precision") == "bf16"
+    environment = worker_environment(os.environ, one_thread=on_cpu, bf16=bf16)
     run_encoders([run.job(index, count) for index in range(count)], environment, on_progress)
 
 

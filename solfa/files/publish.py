@@ -42,7 +42,7 @@ def publish(temporary: Path, final: Path) -> bool:
         sync(final.parent.parent)
     crash_point("publish:before-link")
     try:
-        won = _link(temporary, final)
+        won = link_once(temporary, final)
     finally:
         temporary.unlink(missing_ok=True)
     crash_point("publish:after-link")
@@ -50,7 +50,8 @@ def publish(temporary: Path, final: Path) -> bool:
     return won
 
 
-def _link(temporary: Path, final: Path) -> bool:
+def link_once(temporary: Path, final: Path) -> bool:
+    """Give a file a second name, if that name is free; return False if it is taken."""
     try:
         os.link(temporary, final)
     except FileExistsError:

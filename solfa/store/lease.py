@@ -11,11 +11,10 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from solfa.files.publish import TEMPORARY
+from solfa.files.publish import TEMPORARY, link_once, temporary_path
 
 STALE_SECONDS = 60.0
 BEAT_SECONDS = 10.0
-SIGNING_SECONDS = 2.0
 
 
 def lease_path(root: Path, shard: int) -> Path:
@@ -40,8 +39,6 @@ def _is_fresh(path: Path) -> bool:
         owner = path.read_text()
     except FileNotFoundError:
         return False
-    if not owner:  # killed between creating the file and signing it
-        return age < SIGNING_SECONDS
     return age < STALE_SECONDS and not _is_dead(owner)
 
 
@@ -76,17 +73,16 @@ class Lease:
     def take(cls, root: Path, shard: int) -> "Lease | None":
         """Claim a shard unless somebody else seems to have it; a stale claim is taken over."""
         path = lease_path(root, shard)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        # Signed before it gets its name: a lease that names nobody would keep the shard from everybody.
+        signed = temporary_path(root, "claim")
         try:
-            with path.open("x") as file:
-                file.write(_owner())
-        except FileExistsError:
-            if _is_fresh(path):
-                return None
-            path.write_text(_owner())
-        except OSError:  # a full disk: a lease that names nobody would keep the shard from everybody
-            path.unlink(missing_ok=True)
-            raise
+            signed.write_text(_owner())
+            if not link_once(signed, path):
+                if _is_fresh(path):
+                    return None
+                signed.replace(path)
+        finally:
+            signed.unlink(missing_ok=True)
         return cls(path)
 
     def _beat(self) -> None:

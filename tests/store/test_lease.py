@@ -1,6 +1,7 @@
 """Leases: one fresh owner at a time, stale ones taken over."""
 
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from solfa.store import lease as lease_module
-from solfa.store.lease import SIGNING_SECONDS, STALE_SECONDS, Lease, is_leased, lease_path, live_leases
+from solfa.store.lease import STALE_SECONDS, Lease, is_leased, lease_path, live_leases
 
 
 def make_older(path: Path, seconds: float) -> None:
@@ -61,13 +62,20 @@ os.kill(os.getpid(), signal.SIGKILL)
     lease.release()
 
 
-def test_a_lease_that_nobody_signed_is_soon_stale(tmp_path: Path) -> None:
-    path = lease_path(tmp_path, 0)
-    path.parent.mkdir()
-    path.write_text("")
-    assert is_leased(tmp_path, 0)
-    make_older(path, SIGNING_SECONDS + 1)
-    assert not is_leased(tmp_path, 0)
+def test_a_lease_is_signed_from_the_moment_it_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    real_link = os.link
+
+    def link(source: Path, target: Path) -> None:
+        real_link(source, target)
+        seen.append(Path(target).read_text())
+
+    monkeypatch.setattr(os, "link", link)
+    lease = Lease.take(tmp_path, 0)
+    assert lease is not None
+    with lease:
+        assert seen == [f"{platform.node()} {os.getpid()}"]
+        assert [path.name for path in (tmp_path / ".tmp").iterdir()] == ["lease-00000"]
 
 
 def test_the_lease_of_another_machine_counts_by_its_age(tmp_path: Path) -> None:

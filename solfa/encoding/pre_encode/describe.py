@@ -78,11 +78,8 @@ class ItemDescriber:
             scales=scales,
             **asdict(item),
         )
-        # A prompt that the user's own metadata names comes before a caption found elsewhere.
-        prompt = {"prompt": item.metadata["prompt"]} if item.metadata.get("prompt") is not None else {}
         return {
             **item_json(record, self._spec),
-            **prompt,
             "path": recording_path(self._collected.source.root, item),
             "relpath": self.relpath(item),
             "padding_mask": mask,

@@ -12,12 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from solfa.audio.probe import probe
-from solfa.audio.recording import AudioInfo, Recording
-from solfa.audio.sources.locate import locate_recording
+from solfa.audio.probe import probe_recording
 from solfa.encoding.pre_encode.items import MAX_BATCHES, Cut, items_of, shuffle_key
 from solfa.encoding.pre_encode.source import Collected, without_functions
-from solfa.errors import AudioError, ConfigError, StoreError
+from solfa.errors import ConfigError, StoreError
 from solfa.files.publish import publish, temporary_path
 from solfa.store.build import chunks
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip
@@ -64,7 +62,7 @@ def _record_batches(
     num_recordings = num_items = 0
     with ThreadPoolExecutor(PROBES_AT_ONCE, thread_name_prefix="probe") as pool:
         for chunk in chunks(collected.source.recordings(), RECORDINGS_PER_CHUNK):
-            infos = pool.map(lambda recording: _probe(collected.source.root, recording), chunk)
+            infos = pool.map(lambda recording: probe_recording(collected.source.root, recording), chunk)
             rows = []
             for recording, info in zip(chunk, infos, strict=True):
                 rows += [item.as_row() for item in items_of(recording, info, cut)]
@@ -74,15 +72,6 @@ def _record_batches(
             num_items += len(rows)
             if enough is not None and num_items >= enough:
                 return
-
-
-def _probe(root: Path, recording: Recording) -> AudioInfo | str:
-    if recording.error is not None:
-        return recording.error
-    try:
-        return probe(locate_recording(root, recording))
-    except AudioError as error:
-        return str(error)
 
 
 def read_lengths(out: Path) -> npt.NDArray[np.int64]:

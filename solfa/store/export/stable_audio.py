@@ -55,7 +55,8 @@ def item_json(record: ClipRecord, spec: ArraySpec) -> dict[str, Any]:
         "start_time": start,
         "end_time": stop,
     }
-    prompt = {} if record.caption is None else {"prompt": record.caption}
+    # A prompt that the metadata names itself comes before a caption found elsewhere.
+    prompt = {} if record.caption is None or record.metadata.get("prompt") is not None else {"prompt": record.caption}
     # The metadata's own `path` or `duration` must not replace the layout's; all of it is kept under `solfa` as it was.
     return {**record.metadata, **prompt, **fixed, "solfa": record.model_dump(mode="json")}
 
