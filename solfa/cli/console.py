@@ -17,14 +17,15 @@ def visible(text: str) -> str:
     return escape(shown)
 
 
-def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
-    """Lay out names and values in two columns."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
+def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
+    """Print names and values in two columns below a title."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="dim")
     table.add_column()
     for name, value in facts:
         table.add_row(name, visible(value))
-    return table
+    console.print(title, soft_wrap=True, highlight=False)
+    console.print(table)
 
 
 def print_failures(failures: list[tuple[str, str]], most: int = 10) -> None:

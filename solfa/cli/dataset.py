@@ -7,9 +7,9 @@ import typer
 
 from solfa.cli.console import (
     console,
-    facts_table,
     human_bytes,
     human_seconds,
+    print_facts,
     print_failures,
     progress_bar,
     visible,
@@ -46,7 +46,7 @@ def status(dataset: DatasetArgument) -> None:
         ("manifest", str(found.latest_manifest or "none yet")),
         ("fingerprint", found.info.fingerprint[:16]),
     ]
-    console.print(facts_table(f"[bold]{visible(str(dataset))}[/] · {visible(found.info.codec)}", facts))
+    print_facts(f"[bold]{visible(str(dataset))}[/] · {visible(found.info.codec)}", facts)
     failures = open_dataset(dataset, partial=True).failures() if found.failed_clips else []
     print_failures([(failed.id, failed.error) for failed in failures])
 
@@ -105,7 +105,7 @@ def inspect(
     path = page or dataset.absolute().with_name(dataset.absolute().name + ".html")
     write_report(made, path)
     facts = [(fact.name, f"{fact.value} {fact.note}".strip()) for fact in (*made.facts, *made.details)]
-    console.print(facts_table(f"[bold]{visible(str(dataset))}[/]", [*facts, ("Page", str(path))]))
+    print_facts(f"[bold]{visible(str(dataset))}[/]", [*facts, ("Page", str(path))])
     if made.codes is not None:
         codes = made.codes
         for index, (used, bits, perplexity) in enumerate(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from solfa.cli.console import console, facts_table, visible
+from solfa.cli.console import console, print_facts, visible
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,12 +29,12 @@ def demo(
     print_report(result.report)
     console.print()
     ratios = [(clip_id, f"{ratio:.1f} dB signal to noise") for clip_id, ratio in result.signal_to_noise]
-    console.print(facts_table("[bold]decoded[/]", ratios))
+    print_facts("[bold]decoded[/]", ratios)
     console.print()
     problems = result.verification.problems
     found = f"{result.verification.num_clips} clips, {len(problems)} problems"
     places = [("verified", found), ("audio", str(result.audio)), ("dataset", str(result.dataset))]
     places += [("decoded", str(result.decoded)), ("report", f"{result.page} (open it in a browser)")]
-    console.print(facts_table("[bold]where[/]", places))
+    print_facts("[bold]where[/]", places)
     if problems:
         raise typer.Exit(1)

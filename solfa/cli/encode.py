@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solfa.cli.console import Bar, console, facts_table, human_bytes, human_seconds, print_failures, visible
+from solfa.cli.console import Bar, console, human_bytes, human_seconds, print_facts, print_failures, visible
 
 if TYPE_CHECKING:
     from solfa.encoding.report import EncodeReport, Totals
@@ -153,7 +153,7 @@ def print_report(report: "EncodeReport") -> None:
         ("clips", f"{report.clips:,}" + (f" ({report.new_clips:,} in this run)" if report.new_clips else "")),
         ("audio", human_seconds(report.seconds)),
         ("frames", f"{report.num_frames:,}"),
-        ("size", f"{human_bytes(report.num_bytes)}, {report.compression:.1f}x smaller than 16-bit PCM"),
+        ("size", f"{human_bytes(report.num_bytes)}, {report.compression:.1f}x smaller than the audio as 16-bit PCM"),
         ("failed", f"{report.failed:,}"),
     ]
     if report.new_clips:
@@ -161,7 +161,7 @@ def print_report(report: "EncodeReport") -> None:
         facts.append(("speed", speed))
     else:
         facts.append(("speed", "nothing to do: everything was encoded already"))
-    console.print(facts_table(f"[bold]{visible(str(report.dataset))}[/] · {visible(report.codec)}", facts))
+    print_facts(f"[bold]{visible(str(report.dataset))}[/] · {visible(report.codec)}", facts)
     print_failures([(failed.id, failed.error) for failed in report.failures])
     if report.changed:
         console.print(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.cli.console import console, facts_table, human_seconds, print_failures, visible
+from solfa.cli.console import console, human_seconds, print_facts, print_failures, visible
 
 if TYPE_CHECKING:
     from solfa.encoding.pre_encode import PreEncodeReport
@@ -152,7 +152,7 @@ def print_report(report: "PreEncodeReport") -> None:
     ]
     if report.rank.world_size > 1:
         facts.insert(0, ("rank", f"{report.rank.rank} of {report.rank.world_size}"))
-    console.print(facts_table(f"[bold]{visible(str(report.path))}[/] · {visible(report.codec)}", facts))
+    print_facts(f"[bold]{visible(str(report.path))}[/] · {visible(report.codec)}", facts)
     print_failures([(failure.relpath, failure.error) for failure in report.failures])
     for note in report.notes:
         console.print(f"[yellow]note[/] {visible(note)}", soft_wrap=True, highlight=False)

@@ -43,7 +43,7 @@ def run_demo(
     """Make everything anew below `folder`; a folder that holds something else is refused."""
     _prepare(folder)
     audio, dataset_path, decoded = folder / "audio", folder / "demo.solfa", folder / "decoded"
-    say("synthesising a small collection: strings, chords, drums, voices, and one broken file")
+    say("synthesising strings, chords, drums, voices and one broken file")
     write_demo_collection(audio)
     say(f"encoding it with {codec_text}")
     report = encode(audio, dataset_path, codec=codec_text, listener=listener)

@@ -29,6 +29,7 @@ from solfa.errors import ConfigError, SolfaError
 from solfa.store.dataset import open_dataset
 from solfa.store.finish import finish
 from solfa.store.layout import create_info, is_dataset, read_info
+from solfa.store.plan_file import iterate_plan_columns
 from solfa.store.schema import DatasetInfo, DType
 from solfa.store.status import read_status
 
@@ -75,13 +76,11 @@ def encode(
         limit=limit,
         on_recordings=listener.planning,
     )
-    encoding_started = time.monotonic()
     run = Run(root, info, recordings.root, loaded, encoders, in_process=loaded is codec)
     totals = encode_until_committed(run, failure_limit, listener)
     if finish(root) is None:
         raise SolfaError(f"{root}: shards are missing although none is being worked on; run the same command again")
-    now = time.monotonic()
-    return _report(root, totals, planning, now - started, now - encoding_started)
+    return _report(root, totals, planning, time.monotonic() - started)
 
 
 def _path(path: str | Path | None) -> Path | None:
@@ -132,11 +131,8 @@ def _refuse_foreign_folder(root: Path) -> None:
         )
 
 
-def _report(
-    root: Path, totals: Totals, planning: PlanningReport, elapsed_seconds: float, encode_seconds: float
-) -> EncodeReport:
+def _report(root: Path, totals: Totals, planning: PlanningReport, elapsed_seconds: float) -> EncodeReport:
     status = read_status(root)
-    spec = status.info.array
     return EncodeReport(
         dataset=root,
         codec=status.info.codec,
@@ -145,12 +141,22 @@ def _report(
         seconds=status.seconds,
         num_frames=status.num_frames,
         num_bytes=status.num_bytes,
-        raw_bytes=round(status.seconds * spec.sample_rate) * spec.num_channels * 2,
+        raw_bytes=_pcm_bytes(root),
         new_clips=totals.clips,
         elapsed_seconds=elapsed_seconds,
-        encode_seconds=encode_seconds,
+        encode_seconds=totals.span_seconds,
         new_seconds=totals.seconds,
         codec_share=totals.codec_seconds / totals.wall_seconds if totals.wall_seconds else 0.0,
         changed=planning.changed,
         failures=open_dataset(root).failures(),
+    )
+
+
+def _pcm_bytes(root: Path) -> int:
+    """Count the bytes that the planned audio takes as 16-bit PCM."""
+    columns = iterate_plan_columns(root, ["start", "stop", "source_num_channels"])
+    return sum(
+        2 * channels * (stop - start)
+        for shard in columns
+        for start, stop, channels in zip(shard["start"], shard["stop"], shard["source_num_channels"], strict=True)
     )

@@ -32,11 +32,16 @@ class Totals:
     """Time inside the codec, summed over the encoders."""
     wall_seconds: float = 0.0
     """Time at work, summed over the encoders."""
+    span_seconds: float = 0.0
+    """Time from the first clip of any encoder to the last."""
 
-    def add(self, progress: Progress) -> None:
-        """Count one report of an encoder."""
+    def add(self, progress: Progress, now: float) -> None:
+        """Count one report of an encoder, which came in at `now`."""
+        if self.clips == 0:
+            self._began = now - progress.wall_seconds
         for name, value in progress._asdict().items():
             setattr(self, name, getattr(self, name) + value)
+        self.span_seconds = now - self._began
 
 
 class Listener(Protocol):
@@ -78,7 +83,7 @@ class EncodeReport:
     num_bytes: int
     """Size of the dataset's files."""
     raw_bytes: int
-    """Size of the same audio as 16-bit PCM at the codec's rate and channels."""
+    """Size of the same audio as 16-bit PCM at its own rate and channels."""
     new_clips: int
     """Clips this run encoded (failed ones included)."""
     elapsed_seconds: float

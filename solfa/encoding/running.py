@@ -58,7 +58,7 @@ def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: List
     failed_before = sum(read_commit(run.root, shard).num_failed for shard in committed_shards(run.root))
 
     def on_progress(progress: Progress) -> None:
-        totals.add(progress)
+        totals.add(progress, time.monotonic())
         listener.encoding(totals, clips, seconds)
         failure_limit.check(failed_before + totals.failed, planned_clips)
 

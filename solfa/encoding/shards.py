@@ -90,8 +90,10 @@ def encode_claims(
         Behind(root, info, made_by) as behind,
     ):
         batch: list[Decoded[Place]] = []
-        last_report = time.monotonic()
+        last_report: float | None = None
         for decoded in ahead.decode(_places(taken)):
+            if last_report is None:  # the clock starts when there is something to encode
+                last_report = time.monotonic()
             batch.append(decoded)
             if not decoded.label.is_last:
                 continue

@@ -112,7 +112,8 @@ class Work:
         seconds = sum(decoded.clip.num_samples for decoded in written) / self.target.sample_rate
         self.failures += [self._failure(decoded) for decoded in failed]
         self.new_items += len(written)
-        self.totals.add(Progress(len(missing), len(failed), seconds, codec_seconds, wall_seconds))
+        progress = Progress(len(missing), len(failed), seconds, codec_seconds, wall_seconds)
+        self.totals.add(progress, time.monotonic())
 
     def _failure(self, decoded: Decoded[Place]) -> Failure:
         item = decoded.clip

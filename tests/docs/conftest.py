@@ -1,0 +1,60 @@
+"""Lets the tests of this folder import `pages`, and prepares the folder in which a page's code runs."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from solfa.codecs.loading import load_codec
+from solfa.encoding.api import encode
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here cuts the power, and fsync takes much of the time."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def write_tone(path: Path, seconds: float, sample_rate: int, channels: int, hz: float) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    time = np.arange(round(seconds * sample_rate)) / sample_rate
+    tone = 0.4 * np.sin(2 * np.pi * hz * time) * np.exp(-time / 5)
+    soundfile.write(path, np.repeat(tone[:, None], channels, axis=1), sample_rate)
+
+
+@pytest.fixture(scope="session")
+def prepared_audio(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that docs/quickstart.md shows: five recordings, and one file that is not audio."""
+    folder = tmp_path_factory.mktemp("docs") / "audio"
+    write_tone(folder / "guitar.wav", 3.0, 44_100, 2, 196.0)
+    write_tone(folder / "drums/kick.wav", 0.5, 44_100, 1, 60.0)
+    write_tone(folder / "drums/loop.flac", 4.0, 22_050, 1, 90.0)
+    write_tone(folder / "voice/hello.wav", 2.0, 16_000, 1, 220.0)
+    write_tone(folder / "voice/story.ogg", 65.0, 8_000, 1, 180.0)
+    (folder / "guitar.txt").write_text("A guitar plays one low note.\n")
+    (folder / "drums/loop.json").write_text('{"caption": "A slow drum loop.", "bpm": 90}\n')
+    (folder / "broken.wav").write_text("These are words, not samples.\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def prepared_dataset(prepared_audio: Path) -> Path:
+    """What `solfa encode audio/ music.solfa` makes of it."""
+    dataset = prepared_audio.with_name("music.solfa")
+    encode(prepared_audio, dataset, codec=load_codec("mulaw"))
+    return dataset
+
+
+@pytest.fixture
+def page_folder(tmp_path: Path, prepared_audio: Path, prepared_dataset: Path) -> Path:
+    """A folder with `audio/` and the finished `music.solfa`."""
+    shutil.copytree(prepared_audio, tmp_path / "audio")
+    shutil.copytree(prepared_dataset, tmp_path / "music.solfa")
+    return tmp_path
