@@ -14,6 +14,7 @@ from solfa.cli.console import (
     progress_bar,
     visible,
 )
+from solfa.ui.numbers import plural
 
 DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder that `solfa encode` made.")]
 
@@ -34,7 +35,9 @@ def status(dataset: DatasetArgument) -> None:
     from solfa.store.status import read_status
 
     found = read_status(dataset)
-    state = "finished" if found.is_finished else f"{found.planned_shards - found.committed_shards} shards missing"
+    state = (
+        "finished" if found.is_finished else f"{plural(found.planned_shards - found.committed_shards, 'shard')} missing"
+    )
     facts = [
         ("state", state),
         ("shards", f"{found.committed_shards} of {found.planned_shards} committed"),
@@ -61,11 +64,13 @@ def verify(dataset: DatasetArgument) -> None:
         console.print(f"{len(result.leftovers)} leftovers of interrupted runs (harmless; `solfa gc` removes them)")
     if not result.problems:
         size = human_bytes(result.num_bytes)
-        console.print(f"[green]intact[/]: {result.num_clips:,} clips in {result.num_shards} shards, {size}")
+        console.print(
+            f"[green]intact[/]: {plural(result.num_clips, 'clip')} in {plural(result.num_shards, 'shard')}, {size}"
+        )
         return
     for problem in result.problems:
         console.print(f"[red]{visible(problem.path)}[/]: {visible(problem.message)}", soft_wrap=True, highlight=False)
-    console.print(f"{len(result.problems)} problems")
+    console.print(plural(len(result.problems), "problem"))
     raise typer.Exit(1)
 
 
@@ -78,7 +83,7 @@ def gc(
     found = collect_garbage(dataset, dry_run=dry_run)
     for path in found:
         console.print(visible(str(path.relative_to(dataset))), highlight=False)
-    console.print(f"{len(found)} files {'would be ' if dry_run else ''}removed")
+    console.print(f"{plural(len(found), 'file')} {'would be ' if dry_run else ''}removed")
 
 
 def inspect(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solfa.cli.console import Bar, console, human_bytes, human_seconds, print_facts, print_failures, visible
+from solfa.ui.numbers import plural
 
 if TYPE_CHECKING:
     from solfa.encoding.report import EncodeReport, Totals
@@ -165,8 +166,8 @@ def print_report(report: "EncodeReport") -> None:
     print_failures([(failed.id, failed.error) for failed in report.failures])
     if report.changed:
         console.print(
-            f"[yellow]{len(report.changed)} recordings changed since they were encoded[/] and were left as they are "
-            f"(first: {visible(report.changed[0])}); encode them into a new dataset",
+            f"[yellow]{plural(len(report.changed), 'recording')} changed since it was encoded[/], left as it is "
+            f"(first: {visible(report.changed[0])}); encode what changed into a new dataset",
             soft_wrap=True,
             highlight=False,
         )

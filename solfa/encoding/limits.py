@@ -31,6 +31,6 @@ class FailureLimit:
         allowed = self.count if self.count is not None else None if self.share is None else int(self.share * planned)
         if allowed is not None and failed > allowed:
             raise SolfaError(
-                f"stopped: {failed} clips failed, --max-failed allows {allowed} of {planned}; "
+                f"stopped: --max-failed allows {allowed} of {planned} clips, found {failed}; "
                 "what is committed is kept, `solfa status` lists the reasons"
             )

@@ -80,12 +80,12 @@ def test_status_verify_and_gc_of_a_finished_dataset(dataset, solfa_main):
     assert code == 0 and "finished" in output and "9 stored, 1 failed, 10 planned" in output
     assert "failed broken.wav" in output
     code, output = solfa_main("verify", dataset)
-    assert code == 0 and "intact: 9 clips in 1 shards" in output
+    assert code == 0 and "intact: 9 clips in 1 shard," in output
     (dataset / ".tmp").mkdir(exist_ok=True)
     (dataset / ".tmp" / "data-00000.1.abcd").write_text("left behind")
     assert "would be removed" in solfa_main("gc", dataset, "--dry-run")[1]
     assert (dataset / ".tmp" / "data-00000.1.abcd").exists()
-    assert "1 files removed" in solfa_main("gc", dataset)[1]
+    assert "1 file removed" in solfa_main("gc", dataset)[1]
     assert not (dataset / ".tmp").exists()
 
 
@@ -97,7 +97,7 @@ def test_verify_exits_with_one_and_names_the_damaged_file(dataset, solfa_main):
     data.write_bytes(content)
     code, output = solfa_main("verify", dataset)
     assert code == 1
-    assert f"data/{data.name}: damaged" in output and "1 problems" in output
+    assert f"data/{data.name}: damaged" in output and "1 problem" in output
 
 
 def test_inspect_writes_a_page_with_originals_beside_what_was_decoded(dataset, audio_folder, tmp_path, solfa_main):
