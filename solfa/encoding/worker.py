@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from solfa.config import Config
@@ -82,10 +81,18 @@ def main() -> int:
     # Libraries that write to standard output must not disturb the reports.
     reports = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    signal.signal(signal.SIGTERM, _leave)
+    # Asked to stop, it stops after the batch at hand: not inside a library, and not while a process is being started.
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda signum, frame: stopping.set())
     threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
+
+    def emit(event: dict[str, Any]) -> None:
+        print(json.dumps(event), file=reports)
+        if stopping.is_set():
+            raise KeyboardInterrupt
+
     try:
-        run_job(job, lambda event: print(json.dumps(event), file=reports))
+        run_job(job, emit)
     except SolfaError as error:
         print(json.dumps({"event": "error", "message": str(error)}), file=reports)
         return 1
@@ -96,10 +103,6 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-def _leave(signum: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _end_with_parent() -> None:

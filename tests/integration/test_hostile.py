@@ -1,7 +1,6 @@
 """Hostile audio, full disks, foreign paths: each costs the clip or stops with a sentence, never the dataset."""
 
 import errno
-import os
 import subprocess
 import tarfile
 from pathlib import Path
@@ -90,7 +89,7 @@ def test_a_table_cannot_reach_outside_its_folder(tmp_path):
     write_tone(tmp_path / "secret.wav", 0.5)
     folder = tmp_path / "collection"
     write_tone(folder / "fine.wav", 0.5)
-    os.symlink(tmp_path / "secret.wav", folder / "link.wav")
+    (folder / "link.wav").symlink_to(tmp_path / "secret.wav")
     rows = ["path", "fine.wav", "../secret.wav", str(tmp_path / "secret.wav"), "link.wav"]
     (folder / "clips.csv").write_text("\n".join(rows))
     report = solfa.encode(folder / "clips.csv", tmp_path / "d.solfa", codec=solfa.load_codec(CODEC))
