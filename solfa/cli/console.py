@@ -79,6 +79,7 @@ class Bar:
             TimeRemainingColumn(),
             console=errors,
             transient=True,
+            disable=not errors.is_terminal,
         )
         self._task = self._progress.add_task(description, total=None, note="")
 

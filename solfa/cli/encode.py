@@ -57,7 +57,7 @@ def encode(
     ] = None,
     batch_seconds: Annotated[
         float | None,
-        typer.Option(help="Audio per call of the codec; 0 is one clip.", show_default="0, 120 on CUDA"),
+        typer.Option(help="Audio per call of the codec; 0 is one clip.", show_default="160 on CPU, 120 on CUDA"),
     ] = None,
     num_encoders: Annotated[
         int | None, typer.Option(help="Encoder processes on this machine.", show_default="one per core or GPU")

@@ -22,6 +22,7 @@ from pydantic import Field
 from torch import Tensor
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
+from solfa.codecs.cpu.encodec import fast_encodec_encoder
 from solfa.codecs.inference import dtype_of, exact_inference, prepare
 from solfa.codecs.overlap import Chunks, overlap_add
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
@@ -92,7 +93,7 @@ class EncodecCodec:
         self.fingerprint = value_sha256(self.description)
         prepare(model, checkpoint.precision, checkpoint.device)
         self.model, self._device, self._normalize = model, checkpoint.device, config.normalize
-        self._encoder: Callable[[Tensor], Tensor] = encoder or model.encoder
+        self._encoder: Callable[[Tensor], Tensor] = encoder or fast_encodec_encoder(model)
         # The quantizer takes kilobits per second and rounds down to codebooks: half a codebook more is safe.
         bits_per_codebook = log2(config.codebook_size) * config.frame_rate
         self._bandwidth = (self.num_codebooks + 0.5) * bits_per_codebook / 1000

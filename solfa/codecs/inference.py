@@ -1,11 +1,11 @@
 """How networks are run here: no gradients, no random algorithms, no hidden drop of precision."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 Precision = Literal["fp32", "fp16", "bf16"]
 
@@ -38,6 +38,17 @@ def prepare(model: nn.Module, precision: Precision, device: str | torch.device) 
     model.to(DTYPES[precision])
     for (module, name), buffer in derived.items():
         module.register_buffer(name, buffer, persistent=False)
+
+
+def clip_by_clip(encoder: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Make an encoder take the clips of a batch one by one on CPUs, where a batch costs memory and gains nothing."""
+
+    def encode(audio: Tensor) -> Tensor:
+        if audio.device.type != "cpu" or len(audio) == 1:
+            return encoder(audio)
+        return torch.cat([encoder(clip[None]) for clip in audio])
+
+    return encode
 
 
 def dtype_of(model: nn.Module) -> torch.dtype:

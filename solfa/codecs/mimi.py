@@ -4,7 +4,7 @@ The first codebooks are semantic and the others acoustic, so `num_codebooks` can
 T = ceil(N / hop_length); decoding is trimmed to the clip's length.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import prod
 from typing import Any, Literal, final
 
@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
-from solfa.codecs.inference import dtype_of, exact_inference, prepare
+from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, prepare
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length
 from solfa.codecs.weights import weights_sha256
@@ -83,7 +83,7 @@ class MimiCodec:
         self.fingerprint = value_sha256(self.description)
         prepare(model, checkpoint.precision, checkpoint.device)
         self.model, self._device = model, checkpoint.device
-        self._encoder: Callable[[Tensor], Tensor] = lambda audio: model.encoder(audio, use_streaming=False).latents
+        self._encoder = clip_by_clip(lambda audio: model.encoder(audio, use_streaming=False).latents)
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "MimiCodec":

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
-from solfa.codecs.inference import dtype_of, exact_inference, prepare
+from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, prepare
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length, pad_to_multiple
 from solfa.codecs.weights import weights_sha256
@@ -84,7 +84,7 @@ class OobleckCodec:
         self.fingerprint = value_sha256(self.description)
         prepare(model, checkpoint.precision, checkpoint.device)
         self.model, self._device = model, checkpoint.device
-        self._encoder: Callable[[Tensor], Tensor] = encoder or model.encoder
+        self._encoder = encoder or clip_by_clip(model.encoder)
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "OobleckCodec":

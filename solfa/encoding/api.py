@@ -53,9 +53,9 @@ def encode(
 ) -> EncodeReport:
     """Encode a collection of audio into a dataset; repeat the call to continue, or to append what is new.
 
-    Settings left at None are those of the dataset if it exists, else the defaults: 30 s segments, one clip at a time
-    on CPUs. `max_failed` ("1%" or a count) stops the run when more clips than that cannot be read. Several processes
-    may call this with the same `dest` at once.
+    Settings left at None are those of the dataset if it exists, else the defaults: 30 s segments, and as much audio at
+    once as suits the device. `max_failed` ("1%" or a count) stops the run when more clips than that cannot be read.
+    Several processes may call this with the same `dest` at once.
     """
     started = time.monotonic()
     listener = listener or Silence()

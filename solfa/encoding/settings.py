@@ -12,8 +12,8 @@ from solfa.store.schema import ArraySpec, DatasetInfo, DType
 
 DEFAULT_SEGMENT_SECONDS = 30.0
 
-_DEVICE_BATCH_SECONDS = {"cpu": 0.0, "mps": 30.0, "cuda": 120.0}
-"""On CPUs one clip at a time is as fast as any batch (convolutions fall out of the cache) and has no flipped codes."""
+_DEVICE_BATCH_SECONDS = {"cpu": 160.0, "mps": 30.0, "cuda": 120.0}
+"""On CPUs codecs take the clips of a batch one by one, except where weights are read for each frame (an LSTM)."""
 
 
 class EncodeSettings(Config):
@@ -21,7 +21,7 @@ class EncodeSettings(Config):
 
     segment_seconds: float = Field(default=DEFAULT_SEGMENT_SECONDS, ge=0)
     """Longest clip; 0 keeps every recording whole."""
-    batch_seconds: float = Field(default=0.0, ge=0)
+    batch_seconds: float = Field(default=_DEVICE_BATCH_SECONDS["cpu"], ge=0)
     """Audio per call of the codec, in clips of equal length; 0 encodes one clip at a time."""
     dtype: DType | None = None
     """How arrays are stored; None is the smallest integer that fits, or float16 for latents."""

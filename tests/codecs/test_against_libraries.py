@@ -92,7 +92,7 @@ def test_oobleck_gives_the_posterior_of_the_library(tmp_path: Path) -> None:
         warnings.simplefilter("ignore", FutureWarning)
         model = AutoencoderOobleck.from_pretrained(path).eval()
     codec = load_codec(path, with_scale=True)
-    audio = noise(2, 1200)
+    audio = noise(2, 1200)[:1]  # on CPUs clips are encoded one by one, and a batch would be rounded differently
     with torch.no_grad():
         posterior = model.encode(audio).latent_dist
         decoded = model.decode(posterior.mode()).sample

@@ -1,0 +1,12 @@
+"""Faster encoders for CPUs: the same arithmetic as the plain modules, in pieces that stay in the cache.
+
+A codec's first layers turn one second of audio into tens of megabytes of activations; computed over a whole clip, each
+of them is written to memory the kernel has to clear first and is read back by the next layer. Here the layers between
+two downsamplings are computed together for one short piece of time after another, each piece with the few samples
+around it that its convolutions see. No value is approximated and none depends on how the pieces were cut.
+"""
+
+from solfa.codecs.cpu.dac import fast_dac_encoder
+from solfa.codecs.cpu.encodec import fast_encodec_encoder
+
+__all__ = ["fast_dac_encoder", "fast_encodec_encoder"]

@@ -1,0 +1,150 @@
+"""Convolutions with their weight norm folded, applied to a clip piece by piece."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from solfa.codecs.cpu.tiles import Geometry, Window, split_evenly, windows_of
+
+# torch gives a convolution to oneDNN only above this many input elements (use_mkldnn in ATen's Convolution.cpp). Both
+# kernels are right up to rounding, but a piece should be rounded as the whole clip is.
+ONEDNN_ELEMENTS = 20480
+
+TILE_BYTES = 1 << 21
+"""Activations of one piece: near enough to the core to be cheap, long enough that calling torch costs little."""
+
+
+@dataclass(frozen=True)
+class Padding:
+    """What a convolution adds at the two ends of a clip."""
+
+    left: int
+    right: int
+    mode: str
+    """As `torch.nn.functional.pad` names it."""
+    by_convolution: bool = False
+    """The plain module leaves the padding to the convolution. oneDNN chooses its kernel by that padding, so every piece
+    asks for it, too, and drops what it touched: then all pieces round as the plain module does."""
+    completes_last_frame: bool = False
+    """Pad on the right until the last stride is full, so that no sample is left out."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Plain weights, and the numbers that place them in time."""
+
+    weight: Float[Tensor, "out in k"]
+    bias: Float[Tensor, "out"] | None
+    stride: int
+    dilation: int
+    padding: Padding
+
+    @property
+    def span(self) -> int:
+        return span_of(int(self.weight.shape[-1]), self.dilation)
+
+    def over(self, num_in: int) -> Geometry:
+        """Place the convolution over a clip of `num_in` samples."""
+        completion = -num_in % self.stride if self.padding.completes_last_frame else 0
+        left, right = self.padding.left, self.padding.right + completion
+        return Geometry(self.span, self.stride, num_in, left, right, pads_itself=self.padding.by_convolution)
+
+
+def span_of(kernel_size: int, dilation: int) -> int:
+    """Count the samples from the first tap to the last, both included."""
+    return (kernel_size - 1) * dilation + 1
+
+
+def fold(conv: nn.Conv1d, padding: Padding) -> Convolution:
+    """Take the weights out of `conv`; a weight norm is computed here, once instead of at every call."""
+    bias = None if conv.bias is None else conv.bias.detach()
+    return Convolution(conv.weight.detach().contiguous(), bias, conv.stride[0], conv.dilation[0], padding)
+
+
+class Placed(NamedTuple):
+    """A convolution, its place in the clip and what it reads for the piece at hand."""
+
+    conv: Convolution
+    geometry: Geometry
+    window: Window
+
+    def __call__(self, x: Float[Tensor, "1 in n"]) -> Float[Tensor, "1 out m"]:
+        """Convolve the samples of the window, padding them where they touch an end of the clip."""
+        window = self.window
+        if self.geometry.pads_itself:
+            return self._convolve(x, window.pad_left)[..., window.num_dropped : window.num_dropped + window.num_kept]
+        if window.pad_left or window.pad_right:
+            x = F.pad(x, (window.pad_left, window.pad_right), self.conv.padding.mode)
+        return self._convolve(x, 0)
+
+    def _convolve(self, x: Tensor, padding: int) -> Tensor:
+        weight, bias, stride, dilation = self.conv.weight, self.conv.bias, self.conv.stride, self.conv.dilation
+        if not self._must_ask_for_onednn(x):
+            return F.conv1d(x, weight, bias, stride, padding, dilation)
+        out: Tensor = torch.ops.aten.mkldnn_convolution(
+            x.unsqueeze(2), weight.unsqueeze(2), bias, (0, padding), (1, stride), (1, dilation), 1
+        )
+        return out.squeeze(2)
+
+    def _must_ask_for_onednn(self, x: Tensor) -> bool:
+        geometry = self.geometry
+        padding = 0 if geometry.pads_itself else geometry.pad_left + geometry.pad_right
+        num_samples = geometry.num_in + padding
+        return (
+            x.numel() <= ONEDNN_ELEMENTS < x.shape[1] * num_samples
+            and self.conv.weight.shape[-1] > 1
+            and x.dtype == torch.float32
+            and bool(torch.backends.mkldnn.enabled)
+            and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+        )
+
+
+class Stage(NamedTuple):
+    """Layers that are computed together: the convolutions a window passes through, and what happens to a piece."""
+
+    convolutions: tuple[Convolution, ...]
+    compute: Callable[[Float[Tensor, "1 C n"], Iterator[Placed]], Float[Tensor, "1 Z m"]]
+
+    @property
+    def frames_per_tile(self) -> int:
+        """Output frames of a piece; large weights, which are re-ordered for every piece, ask for longer ones."""
+        last = self.convolutions[-1]
+        weight_bytes = sum(conv.weight.numel() * conv.weight.element_size() for conv in self.convolutions)
+        bytes_per_frame = last.weight.shape[1] * last.stride * last.weight.element_size()
+        return max(2 * self.widest + 2, max(TILE_BYTES, weight_bytes) // bytes_per_frame)
+
+    @property
+    def widest(self) -> int:
+        """The longest span: half a piece is longer than it, so a piece can be mirrored at an end of the clip."""
+        return max(conv.span for conv in self.convolutions)
+
+
+def run_stage(stage: Stage, x: Float[Tensor, "1 C N"]) -> Float[Tensor, "1 Z T"]:
+    """Compute one stage over a whole clip."""
+    chain: list[Geometry] = []
+    for conv in stage.convolutions:
+        chain.append(conv.over(chain[-1].num_out if chain else int(x.shape[-1])))
+    num_frames = chain[-1].num_out
+    out = x.new_empty(1, int(stage.convolutions[-1].weight.shape[0]), num_frames)
+    for first, last in split_evenly(num_frames, stage.frames_per_tile):
+        windows = windows_of(chain, first, last)
+        placed = map(Placed, stage.convolutions, chain, windows)
+        # Contiguous, because on strided rows torch computes the last elements of each with other instructions.
+        piece = x[..., windows[0].start : windows[0].stop].contiguous()
+        out[..., first:last] = stage.compute(piece, placed)
+    return out
+
+
+def run_stages(stages: Sequence[Stage], audio: Float[Tensor, "B C N"]) -> Float[Tensor, "B Z T"]:
+    """Compute all stages, clip by clip, so that no clip's numbers depend on the others of its batch."""
+    clips = []
+    for clip in torch.split(audio, 1):
+        for stage in stages:
+            clip = run_stage(stage, clip)
+        clips.append(clip)
+    return torch.cat(clips)

@@ -1,0 +1,96 @@
+"""EnCodec's SEANet encoder (arXiv 2210.13438) computed in pieces of time.
+
+```
+ audio -> [conv, stage] -> [stage] -> [stage] -> [stage] -> LSTM -> ELU -> conv -> embeddings
+                            stage = residual blocks, ELU, downsampling convolution
+```
+The stages run clip by clip, the LSTM over all clips of the batch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from solfa.codecs.cpu.convolution import Convolution, Padding, Placed, Stage, fold, run_stages, span_of
+from solfa.codecs.cpu.lstm import residual_lstm
+
+
+@dataclass(frozen=True)
+class SeanetCompute:
+    """What a stage does to a piece; the convolutions arrive in the order of `Stage.convolutions`."""
+
+    has_first: bool
+    shortcuts: tuple[Convolution | None, ...]
+    """One per residual block; None adds the block's input itself."""
+
+    def __call__(self, x: Float[Tensor, "1 C n"], placed: Iterator[Placed]) -> Float[Tensor, "1 Z m"]:
+        if self.has_first:
+            x = next(placed)(x)
+        for shortcut in self.shortcuts:
+            inner, outer = next(placed), next(placed)
+            hidden = outer(F.elu_(inner(F.elu(x))))
+            skipped = outer.window.start - inner.window.start
+            kept = x[..., skipped : skipped + hidden.shape[-1]]
+            x = hidden.add_(kept if shortcut is None else outer._replace(conv=shortcut)(kept))
+        return next(placed)(F.elu_(x) if self.shortcuts else F.elu(x))
+
+
+def fold_padded(layer: Any) -> Convolution:
+    """Read a transformers `EncodecConv1d`: all padding on the left if causal, else the smaller half on the right."""
+    total = span_of(layer.conv.kernel_size[0], layer.conv.dilation[0]) - layer.conv.stride[0]
+    right = 0 if layer.causal else total // 2
+    return fold(layer.conv, Padding(total - right, right, layer.pad_mode, completes_last_frame=True))
+
+
+def read_stages(layers: Sequence[Any]) -> list[Stage]:
+    """Group the layers of a SEANet encoder, up to its LSTM, into stages that end in a downsampling."""
+    stages: list[Stage] = []
+    convolutions: list[Convolution] = []
+    shortcuts: list[Convolution | None] = []
+    for layer in layers:
+        if hasattr(layer, "block"):
+            convolutions += [fold_padded(layer.block[1]), fold_padded(layer.block[3])]
+            shortcuts.append(None if isinstance(layer.shortcut, nn.Identity) else fold_padded(layer.shortcut))
+        elif hasattr(layer, "conv"):
+            convolutions.append(fold_padded(layer))
+            if shortcuts:
+                compute = SeanetCompute(has_first=not stages, shortcuts=tuple(shortcuts))
+                stages.append(Stage(tuple(convolutions), compute))
+                convolutions, shortcuts = [], []
+    return stages
+
+
+def fast_encodec_encoder(model: nn.Module) -> Callable[[Float[Tensor, "B C N"]], Float[Tensor, "B Z T"]]:
+    """Build a faster equal of `model.encoder` for a transformers `EncodecModel`, from its weights as they are now.
+
+    It computes no gradients. The encoder itself is returned where the fast one does not apply: devices other than the
+    CPU, dtypes of less than 32 bits, normalisation over time (EnCodec 48 kHz). Very short clips are given to it, too,
+    one by one.
+    """
+    encoder: Any = model.encoder
+    config: Any = model.config
+    parameters = list(encoder.parameters())
+    if (
+        config.norm_type != "weight_norm"
+        or config.num_residual_layers < 1
+        or any(p.device.type != "cpu" or p.dtype not in (torch.float32, torch.float64) for p in parameters)
+    ):
+        return encoder  # type: ignore[no-any-return]
+    *layers, recurrent, _, last = encoder.layers
+    stages = read_stages(layers)
+    lstm = residual_lstm(recurrent.lstm)
+    tail = Stage((fold_padded(last),), SeanetCompute(has_first=False, shortcuts=()))
+    shortest = config.hop_length * (2 + max(stage.widest for stage in [*stages, tail]))
+
+    @torch.no_grad()
+    def encode(audio: Float[Tensor, "B C N"]) -> Float[Tensor, "B Z T"]:
+        if audio.shape[-1] < shortest:
+            return torch.cat([encoder(clip) for clip in torch.split(audio, 1)])
+        return run_stages([tail], lstm(run_stages(stages, audio)))
+
+    return encode

@@ -1,0 +1,111 @@
+import pytest
+import torch
+from torch import nn
+from transformers import EncodecConfig, EncodecModel
+
+from solfa.codecs.cpu import fast_encodec_encoder
+from solfa.codecs.cpu.lstm import MIN_CLIPS
+
+CENTRED = {"use_causal_conv": False, "use_conv_shortcut": False}
+CAUSAL = {"use_causal_conv": True, "use_conv_shortcut": True}
+DEEP = {**CENTRED, "num_residual_layers": 3, "pad_mode": "constant"}
+STEREO = {**CAUSAL, "audio_channels": 2, "pad_mode": "replicate", "upsampling_ratios": [3, 5]}
+
+
+def tiny(dtype=torch.float32, **options) -> EncodecModel:
+    torch.manual_seed(0)
+    sizes = {"num_filters": 8, "hidden_size": 16, "codebook_size": 64, "upsampling_ratios": [4, 2, 2]}
+    model = EncodecModel(EncodecConfig(**{**sizes, **options})).eval().to(dtype)
+    for name, parameter in model.encoder.named_parameters():
+        if name.endswith("original0"):  # The length of a weight-normed kernel: left at one would hide a lost norm.
+            nn.init.uniform_(parameter, 0.5, 2.0)
+    return model
+
+
+def fill_codebooks(model: EncodecModel, audio: torch.Tensor) -> None:
+    residual = model.encoder(audio).mT.flatten(0, 1)
+    for layer in model.quantizer.layers:
+        layer.codebook.embed.copy_(residual[torch.randperm(len(residual))[: len(layer.codebook.embed)]])
+        residual = residual - layer.codebook.decode(layer.codebook.encode(residual))
+
+
+@pytest.mark.parametrize("options", [CENTRED, CAUSAL, DEEP, STEREO], ids=["centred", "causal", "deep", "stereo"])
+@pytest.mark.parametrize("num_samples", [4096, 4097, 4111, 9000])
+@torch.no_grad()
+def test_the_fast_encoder_equals_the_plain_one_in_float64(options, num_samples, tone):
+    model = tiny(torch.float64, **options)
+    audio = tone(1, num_samples, options.get("audio_channels", 1), torch.float64)
+    torch.testing.assert_close(fast_encodec_encoder(model)(audio), model.encoder(audio), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [CENTRED, CAUSAL], ids=["centred", "causal"])
+@pytest.mark.parametrize("num_clips", [1, 3])
+@torch.no_grad()
+def test_the_fast_encoder_gives_the_same_codes(options, num_clips, tone):
+    # In float64 no two codes are tied by rounding, so equal mathematics means equal codes on every CPU.
+    model = tiny(torch.float64, **options)
+    audio = tone(num_clips, 8001, dtype=torch.float64)
+    fill_codebooks(model, tone(2, 8001 + 16, dtype=torch.float64))
+    codes = model.quantizer.encode(model.encoder(audio))
+    assert len(codes.unique()) > 20
+    assert torch.equal(model.quantizer.encode(fast_encodec_encoder(model)(audio)), codes)
+
+
+@pytest.mark.parametrize("options", [CENTRED, CAUSAL], ids=["centred", "causal"])
+@torch.no_grad()
+def test_the_fast_encoder_differs_by_rounding_only_in_float32(options, tone):
+    model, audio = tiny(**options), tone(3, 8001)
+    plain = torch.cat([model.encoder(clip[None]) for clip in audio])
+    torch.testing.assert_close(fast_encodec_encoder(model)(audio), plain, rtol=1e-3, atol=1e-5 * plain.std().item())
+
+
+@torch.no_grad()
+def test_a_clip_does_not_depend_on_the_others_of_its_batch(tone):
+    fast, audio = fast_encodec_encoder(tiny(**CENTRED)), tone(3, 5000)
+    assert torch.equal(fast(audio), torch.cat([fast(clip[None]) for clip in audio]))
+
+
+@torch.no_grad()
+def test_encoding_twice_gives_the_same_bits_and_leaves_the_audio_alone(tone):
+    fast, audio = fast_encodec_encoder(tiny(**CAUSAL)), tone(MIN_CLIPS, 5000)
+    before = audio.clone()
+    assert torch.equal(fast(audio), fast(audio))
+    assert torch.equal(audio, before)
+
+
+@torch.no_grad()
+def test_a_large_batch_equals_its_clips(tone):
+    model = tiny(torch.float64, **CENTRED)
+    fast, audio = fast_encodec_encoder(model), tone(MIN_CLIPS + 1, 5000, dtype=torch.float64)
+    alone = torch.cat([model.encoder(clip[None]) for clip in audio])
+    torch.testing.assert_close(fast(audio), alone, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [CENTRED, CAUSAL], ids=["centred", "causal"])
+@pytest.mark.parametrize("num_samples", [1, 2, 15, 16, 17, 160, 300, 400])
+@torch.no_grad()
+def test_short_clips_are_encoded_as_the_plain_module_does(options, num_samples, tone):
+    model = tiny(torch.float64, **options)
+    audio = tone(2, num_samples, dtype=torch.float64)
+    torch.testing.assert_close(fast_encodec_encoder(model)(audio), model.encoder(audio), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"norm_type": "time_group_norm"}, {"num_residual_layers": 0}])
+def test_models_it_does_not_know_keep_their_own_encoder(options):
+    model = tiny(**options)
+    assert fast_encodec_encoder(model) is model.encoder
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_keeps_the_plain_encoder(dtype):
+    model = tiny(dtype)
+    assert fast_encodec_encoder(model) is model.encoder
+
+
+def test_weights_elsewhere_than_on_the_cpu_keep_the_plain_encoder():
+    model = tiny().to("meta")
+    assert fast_encodec_encoder(model) is model.encoder
+
+
+def test_no_graph_is_kept(tone):
+    assert not fast_encodec_encoder(tiny())(tone(1, 5000)).requires_grad
