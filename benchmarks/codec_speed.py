@@ -1,6 +1,6 @@
 """How fast codecs encode on one CPU core, beside the loop that people write.
 
-    python benchmarks/codec_speed.py [--codec encodec_32khz] [--repeats 5] [--clips 8] [--audio FOLDER]
+    python benchmarks/codec_speed.py [--codec encodec_32khz] [--repeats 5] [--clips 16] [--audio FOLDER]
 
 The loop: soundfile, the processor of HF transformers, `model.encode`, one clip of 10 s at a time. Ours: the encoder of
 `solfa.codecs.cpu` over a batch of the same clips, in a process started with `worker_environment`. Both run in
@@ -141,7 +141,7 @@ def ours(codec: str, folder: Path, paths: list[Path]) -> tuple[float, np.ndarray
 
     torch.set_num_threads(1)
     model = load(codec, folder)
-    encoder = (fast_encodec_encoder if codec.startswith("encodec") else fast_dac_encoder)(model)
+    encoder = fast_encodec_encoder(model) if codec.startswith("encodec") else fast_dac_encoder(model.encoder)
 
     @torch.inference_mode()
     def encode(paths: list[Path]) -> np.ndarray:
@@ -196,14 +196,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--codec", choices=[*CONFIGS, "all"], default="all")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--clips", type=int, default=8, help="in one batch of ours; DAC takes a quarter of them")
+    parser.add_argument("--clips", type=int, default=16, help="in one batch of ours; DAC takes an eighth of them")
     parser.add_argument("--audio", type=Path, help="a folder of recordings to cut the clips from")
     parser.add_argument("--role", choices=["loop", "ours"], help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.role is None:
         for codec in CONFIGS if options.codec == "all" else [options.codec]:
-            num_clips = max(1, options.clips // 4) if codec.startswith("dac") else options.clips
+            num_clips = max(1, options.clips // 8) if codec.startswith("dac") else options.clips
             compare(codec, options.repeats, num_clips, options.audio)
         return
     side = loop_of_a_user if options.role == "loop" else ours

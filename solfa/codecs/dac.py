@@ -13,6 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
+from solfa.codecs.cpu.dac import fast_dac_encoder
 from solfa.codecs.inference import dtype_of, exact_inference, prepare
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length, pad_to_multiple
@@ -93,7 +94,7 @@ class DacCodec:
         self.fingerprint = value_sha256(self.description)
         prepare(model, checkpoint.precision, checkpoint.device)
         self.model, self._device = model, checkpoint.device
-        self._encoder: Callable[[Tensor], Tensor] = encoder or model.encoder
+        self._encoder: Callable[[Tensor], Tensor] = encoder or fast_dac_encoder(model.encoder)
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "DacCodec":

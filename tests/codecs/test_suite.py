@@ -12,7 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from solfa.codecs.cpu.encodec import fast_encodec_encoder
+from solfa.codecs.cpu import fast_dac_encoder, fast_encodec_encoder
+from solfa.codecs.dac import DacCodec
 from solfa.codecs.encodec import EncodecCodec
 from solfa.codecs.loading import load_codec
 from solfa.codecs.protocol import Codec, Encoded
@@ -120,6 +121,8 @@ def test_a_batch_equals_its_clips_one_by_one(name: str, specs: dict[str, str]) -
         codec.model.double()
     if isinstance(codec, EncodecCodec):  # the faster encoder has copies of the weights
         codec._encoder = fast_encodec_encoder(codec.model)
+    if isinstance(codec, DacCodec):
+        codec._encoder = fast_dac_encoder(codec.model.encoder)
     audio = waveform(codec, 777, batch=5)
     together = codec.encode(audio)
     for place in range(5):

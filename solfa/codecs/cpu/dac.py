@@ -9,6 +9,7 @@ The snake activation, four passes over memory in the plain module, is computed i
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -77,21 +78,20 @@ def _stage(convolutions: Sequence[nn.Conv1d], compute: DacCompute) -> Stage:
     return Stage(tuple(folded), compute)
 
 
-def fast_dac_encoder(model: nn.Module) -> Callable[[Float[Tensor, "B C N"]], Float[Tensor, "B Z T"]]:
-    """Build a faster equal of `model.encoder` for a transformers `DacModel`, from its weights as they are now.
+def fast_dac_encoder(encoder: nn.Module) -> Callable[[Float[Tensor, "B C N"]], Float[Tensor, "B Z T"]]:
+    """Build a faster equal of the encoder of a transformers `DacModel`, from its weights as they are now.
 
     It computes no gradients. The encoder itself is returned on devices other than the CPU and for dtypes of less than
     32 bits; clips of less than two frames are given to it, too, one by one.
     """
-    encoder: Any = model.encoder
-    config: Any = model.config
     if any(p.device.type != "cpu" or p.dtype not in (torch.float32, torch.float64) for p in encoder.parameters()):
-        return encoder  # type: ignore[no-any-return]
+        return encoder
     stages = read_stages(encoder)
+    hop_length = prod(conv.stride[0] for conv in encoder.modules() if isinstance(conv, nn.Conv1d))
 
     @torch.no_grad()
     def encode(audio: Float[Tensor, "B C N"]) -> Float[Tensor, "B Z T"]:
-        if audio.shape[-1] < 2 * config.hop_length:
+        if audio.shape[-1] < 2 * hop_length:
             return torch.cat([encoder(clip) for clip in torch.split(audio, 1)])
         return run_stages(stages, audio)
 
