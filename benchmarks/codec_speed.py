@@ -143,13 +143,18 @@ def ours(codec: str, folder: Path, paths: list[Path]) -> tuple[float, np.ndarray
     model = load(codec, folder)
     encoder = fast_encodec_encoder(model) if codec.startswith("encodec") else fast_dac_encoder(model.encoder)
 
+    def quantize(embeddings: torch.Tensor) -> torch.Tensor:
+        if codec.startswith("encodec"):
+            return model.quantizer.encode(embeddings).transpose(0, 1)
+        return model.quantizer(embeddings)[1]
+
     @torch.inference_mode()
     def encode(paths: list[Path]) -> np.ndarray:
         audio = torch.from_numpy(np.stack([soundfile.read(path, dtype="float32")[0] for path in paths]))[:, None]
-        if codec.startswith("encodec"):
-            return model.quantizer.encode(encoder(audio)).transpose(0, 1).numpy()
-        hop = model.config.hop_length
-        return model.quantizer(encoder(torch.nn.functional.pad(audio, (0, -audio.shape[-1] % hop))))[1].numpy()
+        if codec.startswith("dac"):  # As its processor does.
+            audio = torch.nn.functional.pad(audio, (0, -audio.shape[-1] % model.config.hop_length))
+        # Clip by clip: the distances of a whole batch to all codewords would not fit the cache.
+        return torch.cat([quantize(embeddings) for embeddings in encoder(audio).split(1)]).numpy()
 
     encode(paths[:1])
     start = time.process_time()

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
+from solfa.codecs.inference import clip_by_clip
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.spec import CodecSpec
 from solfa.codecs.waveform import check_audio
@@ -46,7 +47,8 @@ class MulawCodec:
         """Encode clips of equal length to codes `[B, N, C]`."""
         check_audio(audio, self.num_channels, self.name)
         # On the CPU whatever the device: float64 logarithms are the same numbers there, and missing on some devices.
-        codes = mulaw_encode(audio.cpu(), self.codebook_size).transpose(1, 2).contiguous()
+        encode = clip_by_clip(lambda clips: mulaw_encode(clips, self.codebook_size))
+        codes = encode(audio.cpu()).transpose(1, 2).contiguous()
         return Encoded(codes.to(self._device), audio.shape[-1])
 
     def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:

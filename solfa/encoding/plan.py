@@ -20,6 +20,8 @@ MAX_SHARD_BYTES = 192 << 20
 """A part is cut into about 64 shards: little is lost when a process is killed, and many processes find work. Shards
 hold at least two minutes, so that small collections do not become many files, and at most ten hours of audio."""
 
+MAX_BATCH_CLIPS = 64
+
 
 def segment_bounds(num_samples: int, sample_rate: int, segment_seconds: float) -> list[tuple[int, int]]:
     """Cut a recording into consecutive segments that cover all of it; 0 seconds keeps it whole."""
@@ -83,12 +85,13 @@ def shard_bounds(seconds: npt.NDArray[np.float64], bytes_per_second: float) -> l
 
 
 def batch_bounds(clips: Sequence[PlannedClip], batch_seconds: float, sample_rate: int) -> list[tuple[int, int]]:
-    """Group consecutive clips of exactly equal length, up to `batch_seconds` a batch; a failed clip stands alone."""
+    """Group consecutive clips of exactly equal length, up to `batch_seconds` or 64; a failed clip stands alone."""
     bounds: list[tuple[int, int]] = []
     for index, clip in enumerate(clips):
         if bounds:
             start, stop = bounds[-1]
-            fits = (stop + 1 - start) * clip.num_samples <= batch_seconds * sample_rate
+            count = stop + 1 - start
+            fits = count <= MAX_BATCH_CLIPS and count * clip.num_samples <= batch_seconds * sample_rate
             if fits and not clip.error and clips[start].num_samples == clip.num_samples and not clips[start].error:
                 bounds[-1] = (start, index + 1)
                 continue

@@ -113,11 +113,11 @@ class Releasing:
 
     def __init__(self, claims: Iterator[Claim]) -> None:
         self._claims = claims
-        self._taken: list[Claim] = []
+        self._leases: list[Lease] = []  # not the claims, which hold the plan of their shards
 
     def __iter__(self) -> Iterator[Claim]:
         for claim in self._claims:
-            self._taken.append(claim)
+            self._leases.append(claim.lease)
             yield claim
 
     def __enter__(self) -> "Releasing":
@@ -126,8 +126,8 @@ class Releasing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for claim in self._taken:
-            claim.lease.release()
+        for lease in self._leases:
+            lease.release()
 
 
 def _places(claims: Iterable[Claim]) -> Iterator[tuple[Place, PlannedClip]]:

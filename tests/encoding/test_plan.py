@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from solfa.audio.recording import AudioInfo, Recording
 from solfa.encoding.plan import (
+    MAX_BATCH_CLIPS,
     MAX_SHARD_BYTES,
     MIN_SHARD_SECONDS,
     SHARDS_WANTED,
@@ -83,3 +84,8 @@ def test_batches_hold_clips_of_one_length_and_every_clip_once(lengths, batch_sec
 def test_a_failed_clip_shares_no_batch(batch_seconds):
     clips = [_clip(100), _clip(100, "broken"), _clip(100)]
     assert batch_bounds(clips, batch_seconds, 1_000) == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_a_batch_of_tiny_clips_is_bounded_by_their_number():
+    bounds = batch_bounds([_clip(1)] * (MAX_BATCH_CLIPS + 1), 1e6, 1_000)
+    assert bounds == [(0, MAX_BATCH_CLIPS), (MAX_BATCH_CLIPS, MAX_BATCH_CLIPS + 1)]
