@@ -63,7 +63,7 @@ def main() -> None:
     collections = {
         "1-30 s, even in seconds": rng.uniform(1, 30, options.clips),
         "1-30 s, even in the logarithm": np.exp(rng.uniform(0, np.log(30), options.clips)),
-        "1-30 s, three quarters below 2 s": np.minimum(1 + rng.exponential(1.4, options.clips), 30),
+        "1-30 s, three quarters below 3 s": np.minimum(1 + rng.exponential(1.4, options.clips), 30),
     }
     print(f"{'collection':<32}{'mean s':>8}{'Solfa':>8}{'padded to 30 s':>16}{'ratio':>8}")
     with tempfile.TemporaryDirectory() as name:
