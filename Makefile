@@ -11,10 +11,10 @@ demo: $(VENV)/.run
 	$(BIN)/solfa demo
 
 test: $(VENV)/.dev lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: $(VENV)/.dev
-	$(BIN)/pytest -m "slow or not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "slow or not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

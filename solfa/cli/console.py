@@ -56,36 +56,39 @@ def human_seconds(seconds: float) -> str:
 
 
 class Bar:
-    """A progress bar with a count, a rate and the time left."""
+    """A progress bar with a count, a rate and the time left; without a known total, a spinner with a count."""
 
-    def __init__(self, description: str, unit: str) -> None:
+    def __init__(self, description: str, unit: str, *, has_total: bool = True) -> None:
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
             Progress,
+            SpinnerColumn,
             TextColumn,
             TimeElapsedColumn,
             TimeRemainingColumn,
         )
 
+        counted = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn(unit))
+        left = (TextColumn("ETA"), TimeRemainingColumn())
         self._progress = Progress(
+            *(() if has_total else (SpinnerColumn(),)),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn(unit),
+            *(counted if has_total else ()),
             TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
-            TextColumn("ETA"),
-            TimeRemainingColumn(),
+            *(left if has_total else ()),
             console=errors,
             transient=True,
             disable=not errors.is_terminal,
         )
         self._task = self._progress.add_task(description, total=None, note="")
+        self._unit, self._has_total = unit, has_total
 
     def __call__(self, done: int, total: int | None = None, note: str = "") -> None:
         """Show that `done` of `total` is done."""
-        shown = note or (f"{done / self.elapsed:.1f}/s" if self.elapsed > 0.5 else "")
+        rate = f"{done / self.elapsed:.1f}/s" if self.elapsed > 0.5 else ""
+        shown = note or (rate if self._has_total else f"{done:,} {self._unit} {rate}")
         self._progress.update(self._task, completed=done, total=total, note=shown)
 
     @property
@@ -94,7 +97,7 @@ class Bar:
         return self._progress.tasks[0].elapsed or 0.0
 
     def start(self) -> None:
-        """Show the bar; a terminal that is not one shows nothing."""
+        """Show the bar; where the output is not a terminal, nothing is shown."""
         self._progress.start()
 
     def stop(self) -> None:

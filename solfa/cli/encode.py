@@ -112,7 +112,7 @@ class EncodeView:
     """Shows an encoding run on the terminal: clips, audio-seconds per second, failures, time left."""
 
     def __init__(self) -> None:
-        self._bar = Bar("planning", "recordings")
+        self._bar = Bar("planning", "recordings", has_total=False)
         self._is_encoding = False
 
     def __enter__(self) -> "EncodeView":
@@ -130,7 +130,7 @@ class EncodeView:
     def loading(self, encoders: int) -> None:
         """Show that encoders start."""
         self._bar.stop()
-        self._bar = Bar(f"loading the codec ({encoders} encoders)", "clips")
+        self._bar = Bar(f"loading the codec, {plural(encoders, 'encoder')}", "", has_total=False)
         self._bar.start()
         self._is_encoding = False
 
