@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
 from solfa.codecs.cpu.dac import fast_dac_encoder
-from solfa.codecs.inference import dtype_of, exact_inference, prepare
+from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, prepare
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length, pad_to_multiple
 from solfa.codecs.weights import weights_sha256
@@ -95,6 +95,7 @@ class DacCodec:
         prepare(model, checkpoint.precision, checkpoint.device)
         self.model, self._device = model, checkpoint.device
         self._encoder: Callable[[Tensor], Tensor] = encoder or fast_dac_encoder(model.encoder)
+        self._quantize = clip_by_clip(lambda hidden: model.quantizer(hidden, self.num_codebooks)[1])
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "DacCodec":
@@ -119,7 +120,7 @@ class DacCodec:
         with exact_inference():
             padded = pad_to_multiple(audio.to(self._device, dtype_of(self.model)), self.hop_length)
             hidden = self.model.projection(self._encoder(padded))
-            codes = self.model.quantizer(hidden, self.num_codebooks)[1]
+            codes = self._quantize(hidden)
         return Encoded(codes.transpose(1, 2).contiguous(), audio.shape[-1])
 
     def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:

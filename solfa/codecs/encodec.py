@@ -23,7 +23,7 @@ from torch import Tensor
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
 from solfa.codecs.cpu.encodec import fast_encodec_encoder
-from solfa.codecs.inference import dtype_of, exact_inference, prepare
+from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, prepare
 from solfa.codecs.overlap import Chunks, overlap_add
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length
@@ -94,6 +94,7 @@ class EncodecCodec:
         prepare(model, checkpoint.precision, checkpoint.device)
         self.model, self._device, self._normalize = model, checkpoint.device, config.normalize
         self._encoder: Callable[[Tensor], Tensor] = encoder or fast_encodec_encoder(model)
+        self._quantize = clip_by_clip(lambda latents: model.quantizer.encode(latents, self._bandwidth).permute(1, 2, 0))
         # The quantizer takes kilobits per second and rounds down to codebooks: half a codebook more is safe.
         bits_per_codebook = log2(config.codebook_size) * config.frame_rate
         self._bandwidth = (self.num_codebooks + 0.5) * bits_per_codebook / 1000
@@ -124,8 +125,7 @@ class EncodecCodec:
             loudness = mono.pow(2).mean(dim=-1, keepdim=True).sqrt() + 1e-8
             audio, scale = audio / loudness, loudness.view(-1, 1)
         embeddings = self._encoder(audio.to(dtype_of(self.model)))
-        codes = self.model.quantizer.encode(embeddings, self._bandwidth)  # [K, B, T]
-        return codes.permute(1, 2, 0).contiguous(), scale
+        return self._quantize(embeddings).contiguous(), scale
 
     def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:
         """Decode each chunk, scale it back, cross-fade the overlaps and trim."""

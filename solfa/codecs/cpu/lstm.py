@@ -4,7 +4,7 @@ An LSTM reads all of its weights for every frame, for one clip or for many, so a
 But oneDNN rounds the two differently. For one clip it computes the sums over the inputs of all frames first, and adds
 the sum over the previous hidden state at each frame; for several it runs both sums through one accumulator. It does so
 only where inputs and hidden states are equally wide. Hence the inputs get a few zero features here: they change no sum,
-and keep the sums apart. (Measured on torch 2.13: equal bits for 1 to 32 clips.)
+and keep the sums apart. (Measured on torch 2.13: equal bits for 1 to 16 clips.)
 """
 
 from collections.abc import Callable
