@@ -22,6 +22,7 @@ from solfa.codecs.protocol import Codec
 from solfa.encoding.decode import DecodeAhead, Decoded, Target
 from solfa.encoding.plan import batch_bounds
 from solfa.encoding.report import Progress
+from solfa.errors import StoreError
 from solfa.files.crash import crash_point
 from solfa.store.layout import commit_path
 from solfa.store.lease import Lease
@@ -67,6 +68,12 @@ def claim_shards(root: Path, info: DatasetInfo, encoder: int, num_encoders: int)
             continue
         crash_point("shard:claimed")
         clips = read_shard_plan(root, shard)
+        if any(clip.error is None and clip.source_sample_rate == 0 for clip in clips):
+            lease.release()
+            raise StoreError(
+                f"{root}: shard {shard.shard:05d} was planned by a `solfa import` that did not finish; "
+                "run that import again, then encode"
+            )
         yield Claim(shard, clips, batch_bounds(clips, batch_seconds, info.array.sample_rate), lease)
 
 

@@ -3,13 +3,18 @@
 import shutil
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import soundfile
 import torch
 
 import solfa
 from solfa.encoding.reconstruct import originals
+from solfa.encoding.settings import EncodeSettings, dataset_info
 from solfa.errors import ConfigError, SolfaError, StoreError
+from solfa.store.layout import create_info
+from solfa.store.lease import live_leases
+from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, write_plan_part
 from solfa.store.verify import verify
 
 
@@ -128,6 +133,18 @@ def test_an_empty_source_is_refused_before_anything_is_made(tmp_path):
     with pytest.raises(ConfigError, match="expected audio files, found none"):
         encode(tmp_path / "empty", tmp_path / "d.solfa")
     assert not (tmp_path / "d.solfa").exists()
+
+
+def test_a_shard_that_an_unfinished_import_planned_is_left_to_the_import(audio_folder, tmp_path, digest):
+    dest = tmp_path / "d.solfa"
+    info = dataset_info(solfa.load_codec("mulaw"), EncodeSettings())
+    create_info(dest, info)
+    imported = PlannedClip(id="old", key="old", uri="old.npy").as_row()
+    write_plan_part(dest, 0, iter([pa.Table.from_pylist([imported], schema=PLAN_SCHEMA)]))
+    with pytest.raises(StoreError, match="`solfa import` that did not finish; run that import again"):
+        encode(audio_folder, dest)
+    assert not (dest / "commit" / "00000.json").exists()
+    assert not live_leases(dest)
 
 
 def test_an_unfinished_dataset_says_so_and_opens_partially(audio_folder, tmp_path):
