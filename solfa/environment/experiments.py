@@ -1,0 +1,192 @@
+"""Experiments as their folders show them: found by signature and read without what trained them.
+
+xps/SIG/.argv.json      the overrides, as Dora wrote them
+xps/SIG/config.json     the whole configuration, once it ran
+xps/SIG/history.json    one entry per epoch: {stage: {metric: number}}
+xps/SIG/solver.log.0    the log of rank 0; other ranks have numbers of their own
+xps/SIG/checkpoint*.pt  what it continues from; best.pt has the weights of its best epoch
+xps/SIG/samples/EPOCH/  what it sounded like; samples/index.html shows all
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from solfa.errors import ConfigError
+
+ARGV, CONFIG, HISTORY, LOG = ".argv.json", "config.json", "history.json", "solver.log.0"
+SAMPLES, SAMPLES_PAGE = "samples", "index.html"
+CLIP_SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".mp3"})
+RECENT_SECONDS = 120.0
+"""A log that was written so recently belongs to a run that is probably still at it."""
+SHOWN = 5
+
+State = Literal["finished", "running", "stopped", "never ran"]
+Epoch = Mapping[str, Mapping[str, float | None]]
+"""Stage to metric to value; a value that is no number is None."""
+
+
+@dataclass(frozen=True)
+class ExperimentRecord:
+    """What an experiment's folder holds."""
+
+    folder: Path
+    overrides: tuple[str, ...]
+    config: Mapping[str, Any] | None
+    history: tuple[Epoch, ...]
+    checkpoints: tuple[Path, ...]
+    clips: tuple[Path, ...]
+    """Audio that was generated."""
+    last_written: float | None
+    """When a run last wrote something, in seconds since 1970; None: it never ran."""
+    changed: float
+    """When the newest of its records was written, the overrides included."""
+    faults: tuple[str, ...] = ()
+    """What could not be read, as sentences."""
+
+    @property
+    def signature(self) -> str:
+        """The name of the folder."""
+        return self.folder.name
+
+    @property
+    def log(self) -> Path:
+        """Where the log is, or will be."""
+        return self.folder / LOG
+
+    @property
+    def samples(self) -> Path:
+        """Where to listen to what was generated: the page that shows it, if there is one."""
+        page = self.folder / SAMPLES / SAMPLES_PAGE
+        return page if page.is_file() else self.folder / SAMPLES
+
+    @property
+    def planned_epochs(self) -> int | None:
+        """How many epochs it is to train, if it says so."""
+        optim = (self.config or {}).get("optim")
+        epochs = optim.get("epochs") if isinstance(optim, Mapping) else None
+        return epochs if isinstance(epochs, int) else None
+
+    def state(self, now: float) -> State:
+        """Say how it stands; whether it runs can only be guessed from when it last wrote."""
+        if self.planned_epochs is not None and len(self.history) >= self.planned_epochs:
+            return "finished"
+        if self.last_written is None:
+            return "never ran"
+        return "running" if now - self.last_written < RECENT_SECONDS else "stopped"
+
+
+def list_experiments(xps_dir: Path) -> list[Path]:
+    """List the folders of all experiments, the most recently changed first."""
+    if not xps_dir.is_dir():
+        return []
+    folders = [folder for folder in xps_dir.iterdir() if is_experiment(folder)]
+    return sorted(folders, key=lambda folder: (-_changed(folder), folder.name))
+
+
+def is_experiment(folder: Path) -> bool:
+    """Say whether a folder is an experiment's: Dora puts its overrides there first of all."""
+    return any((folder / name).is_file() for name in (ARGV, CONFIG, HISTORY))
+
+
+def find_experiment(xps_dir: Path, text: str) -> Path:
+    """Find an experiment by its signature, the beginning of one, `//sig/SIG`, or the path of its folder."""
+    signature = text.removeprefix("//sig/").rstrip("/")
+    if "/" not in signature and signature not in ("", ".", ".."):
+        if is_experiment(xps_dir / signature):
+            return xps_dir / signature
+        matching = [folder for folder in list_experiments(xps_dir) if folder.name.startswith(signature)]
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            names = ", ".join(folder.name for folder in matching[:SHOWN])
+            raise ConfigError(f"{text}: {len(matching)} experiments in {xps_dir} begin so ({names}); give more of it")
+    if not text.startswith("//") and is_experiment(Path(text)):
+        return Path(text).resolve()
+    raise ConfigError(no_such_experiment(xps_dir, text))
+
+
+def no_such_experiment(xps_dir: Path, text: str) -> str:
+    """Say that there is none, and which ones there are: those with a similar name, else the latest."""
+    names = [folder.name for folder in list_experiments(xps_dir)]
+    if not names:
+        return f"{text}: no experiment is in {xps_dir}; train one, or set SOLFA_DORA_DIR to where they are"
+    near = get_close_matches(text.removeprefix("//sig/"), names, n=SHOWN, cutoff=0.5)
+    known = f"the nearest are {', '.join(near)}" if near else f"the latest are {', '.join(names[:SHOWN])}"
+    return f"{text}: no such experiment in {xps_dir}; {known}"
+
+
+def read_experiment(folder: Path) -> ExperimentRecord:
+    """Read a folder; what is damaged is left out and listed among the faults."""
+    faults: list[str] = []
+    overrides = _read(folder / ARGV, list, faults) or []
+    entries = _read(folder / HISTORY, list, faults) or []
+    checkpoints = _checkpoints(folder)
+    written = [folder / HISTORY, *folder.glob("solver.log.*"), *checkpoints]
+    return ExperimentRecord(
+        folder=folder,
+        overrides=tuple(str(override) for override in overrides),
+        config=_read(folder / CONFIG, dict, faults),
+        history=tuple(as_epoch(entry) for entry in entries if isinstance(entry, Mapping)),
+        checkpoints=checkpoints,
+        clips=_clips(folder),
+        last_written=max((path.stat().st_mtime for path in written if path.exists()), default=None),
+        changed=_changed(folder),
+        faults=tuple(faults),
+    )
+
+
+def as_epoch(entry: Mapping[str, Any]) -> Epoch:
+    """Bring one entry of a history to {stage: {metric: number}}; metrics without a stage get the stage ''."""
+    stages: dict[str, dict[str, float | None]] = {}
+    for name, value in entry.items():
+        if isinstance(value, Mapping):
+            stages.setdefault(name, {}).update(_flat(value))
+        else:
+            stages.setdefault("", {})[name] = _number(value)
+    return stages
+
+
+def _flat(metrics: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, float | None]]:
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", _number(value)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _read(path: Path, kind: type, faults: list[str]) -> Any:
+    """Read JSON of a kind, if the file is there."""
+    if not path.is_file():
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as fault:
+        faults.append(f"{path}: expected JSON, found something unreadable ({fault})")
+        return None
+    if not isinstance(value, kind):
+        faults.append(f"{path}: expected a {kind.__name__}, found {type(value).__name__}")
+        return None
+    return value
+
+
+def _checkpoints(folder: Path) -> tuple[Path, ...]:
+    return tuple(sorted([*folder.glob("best.pt"), *folder.glob("checkpoint*.pt")]))
+
+
+def _clips(folder: Path) -> tuple[Path, ...]:
+    paths = (folder / SAMPLES).rglob("*")
+    return tuple(sorted(path for path in paths if path.suffix.lower() in CLIP_SUFFIXES))
+
+
+def _changed(folder: Path) -> float:
+    """When the newest of the folder's own records was written."""
+    paths = (folder / name for name in (ARGV, CONFIG, HISTORY, LOG))
+    return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)

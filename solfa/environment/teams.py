@@ -1,0 +1,162 @@
+"""Teams: one YAML file for each, which says per cluster where experiments, references and datasets are.
+
+    SOLFA_TEAM           the file conf/teams/NAME.yaml; `default` if unset
+    SOLFA_CONFIG         a team's file anywhere, instead
+    SOLFA_CLUSTER        which of its clusters this is, where it cannot be recognised
+    SOLFA_DORA_DIR       where experiments are kept, whatever the file says
+    SOLFA_REFERENCE_DIR  what `//reference` stands for, whatever the file says
+
+Each is also understood with AUDIOCRAFT_ in front; where both are set, SOLFA_ counts.
+"""
+
+import logging
+import platform
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from solfa.config import nearest, parse_config
+from solfa.environment.clusters import DEFAULT, ClusterConfig, detect_cluster
+from solfa.environment.person import data_directory, expand_text
+from solfa.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+CONF = Path(__file__).parents[1] / "conf"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where this team works on this cluster."""
+
+    team: str
+    team_file: Path
+    cluster: str
+    dora_dir: Path
+    reference_dir: Path | None
+    """What `//reference` stands for, if anything."""
+    partitions: Mapping[str, str]
+    slurm_exclude: str | None
+    dataset_mappers: Mapping[str, str]
+    """Regular expression to replacement, applied in this order."""
+
+    @property
+    def xps_dir(self) -> Path:
+        """Where each experiment has its folder."""
+        return self.dora_dir / "xps"
+
+    def partition(self, *kinds: str) -> str | None:
+        """Name the Slurm partitions of some kinds (`global` unless given); None leaves the choice to Slurm."""
+        if not self.partitions:
+            return None
+        for kind in kinds:
+            if kind not in self.partitions:
+                raise ConfigError(
+                    f"partition {kind!r}: team {self.team!r} has {_listed(self.partitions)} on the cluster "
+                    f"{self.cluster!r}{nearest(kind, self.partitions)}"
+                )
+        names = [self.partitions[kind] for kind in kinds or ("global",) if kind in self.partitions]
+        return ",".join(names) or None
+
+    def variables(self) -> dict[str, str]:
+        """Spell it as variables, so that a job started from here finds itself in the same place on another host."""
+        found = {
+            "SOLFA_TEAM": self.team,
+            "SOLFA_CONFIG": str(self.team_file),
+            "SOLFA_CLUSTER": self.cluster,
+            "SOLFA_DORA_DIR": str(self.dora_dir),
+        }
+        if self.reference_dir is not None:
+            found["SOLFA_REFERENCE_DIR"] = str(self.reference_dir)
+        return found
+
+
+def load_environment(
+    environ: Mapping[str, str],
+    conf_dir: Path | None = None,
+    *,
+    system: str | None = None,
+    hostname: str | None = None,
+) -> Environment:
+    """Find out where we are from variables, the team's file and the machine; no folder is looked at or made."""
+    system, hostname = system or platform.system(), hostname if hostname is not None else platform.node()
+    path, team = _team_file(environ, (conf_dir or CONF) / "teams")
+    clusters = read_team(path)
+    name = _variable(environ, "CLUSTER")
+    if name is None:
+        rules = {name: cluster.hosts for name, cluster in clusters.items()}
+        has_sbatch = shutil.which("sbatch", path=environ.get("PATH", "")) is not None
+        name = detect_cluster(environ, system, hostname, rules, has_sbatch=has_sbatch)
+    if name not in clusters:
+        known = f"{path} has {_listed(clusters)}"
+        if name == DEFAULT:
+            raise ConfigError(f"cluster: this machine is none that is known, {known}; set SOLFA_CLUSTER to one of them")
+        raise ConfigError(f"cluster {name!r}: {known}{nearest(name, clusters)}")
+    cluster = clusters[name]
+    dora_dir = _place(environ, "DORA_DIR", cluster.dora_dir, f"{path}: {name}.dora_dir")
+    return Environment(
+        team=team,
+        team_file=path,
+        cluster=name,
+        dora_dir=dora_dir or data_directory(environ, system),
+        reference_dir=_place(environ, "REFERENCE_DIR", cluster.reference_dir, f"{path}: {name}.reference_dir"),
+        partitions=dict(cluster.partitions),
+        slurm_exclude=cluster.slurm_exclude,
+        dataset_mappers={
+            pattern: expand_text(replacement, environ, f"{path}: {name}.dataset_mappers")
+            for pattern, replacement in cluster.dataset_mappers.items()
+        },
+    )
+
+
+def read_team(path: Path) -> dict[str, ClusterConfig]:
+    """Read a team's file: the name of each cluster, and what is so on it."""
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as fault:
+        raise ConfigError(f"{path}: expected YAML, found {' '.join(str(fault).split())}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: expected YAML, found a file that is not text") from None
+    if not isinstance(values, dict) or not values:
+        raise ConfigError(f"{path}: expected names of clusters, each with its settings, found {values!r}")
+    for name, settings in values.items():
+        if not isinstance(name, str) or not isinstance(settings, dict | None):
+            raise ConfigError(f"{path}: expected the name of a cluster and its settings, found {name!r}: {settings!r}")
+    return {name: parse_config(ClusterConfig, settings or {}, f"{path}: {name}") for name, settings in values.items()}
+
+
+def _team_file(environ: Mapping[str, str], folder: Path) -> tuple[Path, str]:
+    """Choose the file, and the team's name."""
+    team, own = _variable(environ, "TEAM"), _variable(environ, "CONFIG")
+    if own is not None:
+        path = Path(expand_text(own, environ, "SOLFA_CONFIG"))
+        if not path.is_file():
+            raise ConfigError(f"SOLFA_CONFIG: expected a team's YAML file, found no file {path}")
+        return path.absolute(), team or path.stem
+    team = team or DEFAULT
+    known = sorted(path.stem for path in folder.glob("*.yaml"))
+    if team not in known:
+        advice = nearest(team, known) or "; set SOLFA_TEAM to one of them, or SOLFA_CONFIG to a file of your own"
+        raise ConfigError(f"team {team!r}: {folder} has {_listed(known)}{advice}")
+    return folder / f"{team}.yaml", team
+
+
+def _variable(environ: Mapping[str, str], name: str) -> str | None:
+    """Read SOLFA_NAME, else AUDIOCRAFT_NAME; an empty one counts as unset."""
+    ours, theirs = environ.get(f"SOLFA_{name}"), environ.get(f"AUDIOCRAFT_{name}")
+    if ours and theirs and ours != theirs:
+        logger.warning("SOLFA_%s=%s is used; AUDIOCRAFT_%s=%s differs and is ignored", name, ours, name, theirs)
+    return ours or theirs or None
+
+
+def _place(environ: Mapping[str, str], variable: str, configured: str | None, where: str) -> Path | None:
+    given = _variable(environ, variable)
+    text, source = (given, f"SOLFA_{variable}") if given else (configured, where)
+    return Path(expand_text(text, environ, source)).absolute() if text else None
+
+
+def _listed(names: Mapping[str, object] | list[str]) -> str:
+    return ", ".join(repr(name) for name in names) or "none"
