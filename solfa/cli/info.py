@@ -1,0 +1,171 @@
+"""`solfa info`: how the experiments stand, read from their folders without importing what trained them."""
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from solfa.cli.console import console, errors, print_facts, visible
+from solfa.errors import ConfigError
+
+if TYPE_CHECKING:
+    from solfa.environment.experiments import ExperimentRecord
+
+EXAMPLES = """
+[bold]Examples[/]
+
+  solfa info                  all experiments, the latest first
+
+  solfa info 9521b0af         one of them: its state, its metrics and their curves
+
+  solfa info 95 --metrics     all values, epoch by epoch; the beginning of a signature is enough
+
+  solfa info 9521b0af -t      follow its log until Ctrl-C
+
+Experiments are looked for where SOLFA_DORA_DIR or the team's file says.
+"""
+POLL_SECONDS = 0.2
+_UNSAFE = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+"""Control characters other than tabs and the colours that a log may have."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("info", epilog=EXAMPLES)(info)
+
+
+def info(
+    signature: Annotated[
+        str | None,
+        typer.Argument(metavar="SIG", help="A signature, the beginning of one, or an experiment's folder."),
+    ] = None,
+    from_signature: Annotated[str | None, typer.Option("-f", help="The same, as Dora has it.", metavar="SIG")] = None,
+    metrics: Annotated[bool, typer.Option("--metrics", "-m", help="Show all values, epoch by epoch.")] = False,
+    tail: Annotated[bool, typer.Option("--tail", "-t", help="Follow the log until Ctrl-C.")] = False,
+    log: Annotated[bool, typer.Option("--log", "-l", help="Print the log.")] = False,
+    config: Annotated[bool, typer.Option("--config", help="Print the whole configuration as YAML.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Show how an experiment stands, or list all of them."""
+    from solfa.environment.experiments import find_experiment, list_experiments, read_experiment
+    from solfa.environment.teams import load_environment
+
+    flags = {"--metrics": metrics, "--tail": tail, "--log": log, "--config": config, "--json": as_json}
+    chosen = [flag for flag, is_given in flags.items() if is_given]
+    if len(chosen) > 1:
+        raise ConfigError(f"expected one of {', '.join(flags)}, found {' and '.join(chosen)}")
+    if signature and from_signature and signature != from_signature:
+        raise ConfigError(f"expected one experiment, found {signature} and -f {from_signature}")
+    xps_dir = load_environment(os.environ).xps_dir
+    wanted = signature or from_signature
+    if not wanted:
+        if chosen not in ([], ["--json"]):
+            raise ConfigError(f"{chosen[0]}: expected the signature of an experiment as well; `solfa info` lists them")
+        _print_all([read_experiment(folder) for folder in list_experiments(xps_dir)], xps_dir, as_json=as_json)
+        return
+    record = read_experiment(find_experiment(xps_dir, wanted))
+    if tail:
+        _follow(record.log)
+    elif log:
+        _print_log(record)
+    elif config:
+        _print_config(record)
+    elif as_json:
+        from solfa.ui.experiments import experiment_json
+
+        _print_json(experiment_json(record, time.time()))
+    elif metrics:
+        _print_history(record)
+    else:
+        _print_one(record)
+
+
+def _print_all(records: "list[ExperimentRecord]", xps_dir: Path, *, as_json: bool) -> None:
+    """Print a line per experiment."""
+    from solfa.ui.experiments import experiment_json, experiments_table
+
+    now = time.time()
+    if as_json:
+        _print_json([experiment_json(record, now) for record in records])
+    elif records:
+        console.print(experiments_table(records, now), highlight=False)
+        _print_faults([fault for record in records for fault in record.faults])
+    else:
+        console.print(f"no experiment is in {visible(str(xps_dir))} yet", soft_wrap=True, highlight=False)
+
+
+def _print_one(record: "ExperimentRecord") -> None:
+    """Print what an experiment is, how it stands, and the curves of its metrics."""
+    from solfa.ui.experiments import experiment_facts
+    from solfa.ui.history_table import all_series, summary_table
+
+    print_facts(f"[bold]{visible(record.signature)}[/]", experiment_facts(record, time.time()))
+    series = all_series(record.history)
+    if series:
+        console.print()
+        console.print(summary_table(series), highlight=False)
+    _print_faults(record.faults)
+
+
+def _print_history(record: "ExperimentRecord") -> None:
+    """Print all metrics, a table for each stage."""
+    from solfa.ui.history_table import all_series, history_table
+
+    series = all_series(record.history)
+    if not series:
+        console.print(f"{visible(record.signature)}: no epoch is complete yet", highlight=False)
+    for stage in dict.fromkeys(found.stage for found in series):
+        console.print(history_table(series, stage), highlight=False)
+        console.print()
+    _print_faults(record.faults)
+
+
+def _print_log(record: "ExperimentRecord") -> None:
+    if not record.log.is_file():
+        raise ConfigError(f"{record.log}: expected a log, found none; the experiment has not run here")
+    with record.log.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        for line in file:
+            _echo(line.rstrip("\r\n"))
+
+
+def _follow(log: Path) -> None:
+    """Print the end of a log and what is added to it; Ctrl-C is how this is meant to end."""
+    from solfa.files.following import follow_lines
+
+    def wait() -> bool:
+        time.sleep(POLL_SECONDS)
+        return True
+
+    if not log.is_file():
+        errors.print(f"waiting for {visible(str(log))}", soft_wrap=True, highlight=False)
+    try:
+        for line in follow_lines(log, wait):
+            _echo(line)
+    except KeyboardInterrupt:
+        return
+
+
+def _print_config(record: "ExperimentRecord") -> None:
+    import yaml  # type: ignore[import-untyped]
+
+    if record.config is None:
+        reason = record.faults[0] if record.faults else "the experiment has not run here"
+        raise ConfigError(f"{record.signature}: no configuration is stored ({reason})")
+    _echo(yaml.safe_dump(dict(record.config), sort_keys=False, allow_unicode=True).rstrip())
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def _print_faults(faults: "list[str] | tuple[str, ...]") -> None:
+    for fault in faults:
+        errors.print(f"[yellow]damaged[/] {visible(fault)}", soft_wrap=True, highlight=False)
+
+
+def _echo(line: str) -> None:
+    typer.echo(_UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", line))
