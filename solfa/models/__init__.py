@@ -1,0 +1,1 @@
+"""Whole networks: forward and generate, no training loop."""

@@ -1,0 +1,49 @@
+"""What a language model is conditioned on, already embedded in its width.
+
+An absent condition (dropped in training, or the unconditional half of guidance) is zeros that are attended: layers
+without biases make exactly zero of them, where a row that masks everything would make NaN.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+class Conditions(NamedTuple):
+    """One row per clip; None where a way of conditioning is not used."""
+
+    cross: Float[Tensor, "B L D"] | None = None
+    """Attended by every layer's cross-attention."""
+    cross_mask: Bool[Tensor, "B L"] | None = None
+    """False where `cross` is padding; None means that nothing is. Every row has at least one True."""
+    prepended: Float[Tensor, "B P D"] | None = None
+    """Stands before the first step."""
+    summed: Float[Tensor, "B 1 D"] | None = None
+    """Added to every step."""
+
+    @classmethod
+    def none(cls) -> "Conditions":
+        return cls()
+
+    @property
+    def is_none(self) -> bool:
+        return self.cross is None and self.prepended is None and self.summed is None
+
+    def doubled_with_null(self) -> "Conditions":
+        """Give the rows, then as many with every condition absent: the doubled batch of classifier-free guidance."""
+        return Conditions(
+            cross=_with_zeros(self.cross),
+            cross_mask=None if self.cross_mask is None else torch.cat([self.cross_mask, _all_true(self.cross_mask)]),
+            prepended=_with_zeros(self.prepended),
+            summed=_with_zeros(self.summed),
+        )
+
+
+def _with_zeros(rows: Tensor | None) -> Tensor | None:
+    return None if rows is None else torch.cat([rows, torch.zeros_like(rows)])
+
+
+def _all_true(mask: Tensor) -> Tensor:
+    return torch.ones_like(mask)

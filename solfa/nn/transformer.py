@@ -1,0 +1,81 @@
+"""The pre-norm transformer decoder of MusicGen: self-attention, cross-attention where wanted, gelu feed-forward.
+
+    x = x + self_attention(norm(x));  x = x + cross_attention(norm(x), condition);  x = x + fc2(gelu(fc1(norm(x))))
+
+Norms have biases, projections have none.
+"""
+
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from solfa.nn.attention import CrossAttention, SelfAttention
+from solfa.nn.cache import KeyValueCache
+from solfa.nn.positions import Rotation
+
+
+class TransformerLayer(nn.Module):
+    """One layer; without a condition its cross-attention adds nothing."""
+
+    def __init__(self, dim: int, num_heads: int, ffn_dim: int, dropout: float, cross_attention: bool) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.self_norm = nn.LayerNorm(dim)
+        self.self_attention = SelfAttention(dim, num_heads)
+        self.cross_norm = nn.LayerNorm(dim) if cross_attention else None
+        self.cross_attention = CrossAttention(dim, num_heads) if cross_attention else None
+        self.ffn_norm = nn.LayerNorm(dim)
+        self.fc1 = nn.Linear(dim, ffn_dim, bias=False)
+        self.fc2 = nn.Linear(ffn_dim, dim, bias=False)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B S D"],
+        angles: Rotation | None = None,
+        condition: Float[Tensor, "B L D"] | None = None,
+        condition_mask: Bool[Tensor, "B L"] | None = None,
+        cache: KeyValueCache | None = None,
+        layer: int = 0,
+    ) -> Float[Tensor, "B S D"]:
+        x = x + self._drop(self.self_attention(self.self_norm(x), angles, cache, layer))
+        if condition is not None:
+            assert self.cross_norm is not None and self.cross_attention is not None
+            x = x + self._drop(self.cross_attention(self.cross_norm(x), condition, condition_mask, cache, layer))
+        return x + self._drop(self.fc2(F.gelu(self.fc1(self.ffn_norm(x)))))
+
+    def _drop(self, x: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+        return F.dropout(x, self.dropout, self.training)
+
+
+class Transformer(nn.Module):
+    """A stack of layers and the norm at its end."""
+
+    def __init__(
+        self,
+        num_layers: int,
+        dim: int,
+        num_heads: int,
+        ffn_dim: int,
+        dropout: float = 0.0,
+        cross_attention: bool = False,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            TransformerLayer(dim, num_heads, ffn_dim, dropout, cross_attention) for _ in range(num_layers)
+        )
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B S D"],
+        angles: Rotation | None = None,
+        condition: Float[Tensor, "B L D"] | None = None,
+        condition_mask: Bool[Tensor, "B L"] | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "B S D"]:
+        for index, layer in enumerate(self.layers):
+            x = layer(x, angles, condition, condition_mask, cache, index)
+        if cache is not None:
+            cache.advance(x.shape[1])
+        normed: Tensor = self.norm(x)
+        return normed

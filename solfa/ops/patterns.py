@@ -1,0 +1,109 @@
+"""Codebook patterns: in which order a language model reads and predicts the codes of a clip.
+
+A layout says which frame codebook k holds at step s, and -1 where it holds none (there stands the special token).
+Three codebooks and four frames:
+
+    parallel    0 1 2 3      delay   0 1 2 3 . .      flat   0 . . 1 . . 2 . . 3 . .      coarse_first   0 1 2 3 . . . .
+                0 1 2 3              . 0 1 2 3 .             . 0 . . 1 . . 2 . . 3 .                     . . . . 0 1 2 3
+                0 1 2 3              . . 0 1 2 3             . . 0 . . 1 . . 2 . . 3                     . . . . 0 1 2 3
+
+Every (frame, codebook) stands exactly once in a layout, so a layout can be taken back. The codes of one step are
+predicted from those of earlier steps only, independently of each other: `flat` is exact and K times as long, `delay`
+(MusicGen, arXiv 2306.05284) lets codebook k see codebook k - 1 of its frame at almost no cost.
+"""
+
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Bool, Int64
+from pydantic import Field, field_validator
+from torch import Tensor
+
+from solfa.config import Config
+from solfa.errors import ConfigError
+
+
+class Parallel(Config):
+    """All codebooks of a frame at once."""
+
+    kind: Literal["parallel"] = "parallel"
+
+    def layout(self, num_codebooks: int, num_frames: int) -> Int64[Tensor, "K S"]:
+        return _shifted([0] * num_codebooks, num_frames)
+
+
+class Delay(Config):
+    """Each codebook some steps after the first."""
+
+    kind: Literal["delay"] = "delay"
+    delays: tuple[int, ...] | None = None
+    """Steps per codebook; None stands for 0, 1, 2, ..."""
+
+    @field_validator("delays")
+    @classmethod
+    def _start_at_zero(cls, delays: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if delays is not None and (not delays or min(delays) != 0):
+            raise ValueError("expected delays of which the smallest is 0")
+        return delays
+
+    def of_codebooks(self, num_codebooks: int) -> tuple[int, ...]:
+        """Give the delay of each of so many codebooks."""
+        delays = tuple(range(num_codebooks)) if self.delays is None else self.delays
+        if len(delays) != num_codebooks:
+            raise ConfigError(
+                f"pattern delay: expected one delay for each of the {num_codebooks} codebooks, "
+                f"found {len(delays)} {list(delays)}; leave `delays` out for 0, 1, 2, ..."
+            )
+        return delays
+
+    def layout(self, num_codebooks: int, num_frames: int) -> Int64[Tensor, "K S"]:
+        return _shifted(self.of_codebooks(num_codebooks), num_frames)
+
+
+class Flat(Config):
+    """One codebook a step, all codebooks of a frame before the next frame."""
+
+    kind: Literal["flat"] = "flat"
+
+    def layout(self, num_codebooks: int, num_frames: int) -> Int64[Tensor, "K S"]:
+        steps = torch.arange(num_codebooks * num_frames)
+        turn = steps % num_codebooks == torch.arange(num_codebooks)[:, None]
+        return torch.where(turn, steps // num_codebooks, -1)
+
+
+class CoarseFirst(Config):
+    """The first codebook of all frames, then the others in parallel."""
+
+    kind: Literal["coarse_first"] = "coarse_first"
+
+    def layout(self, num_codebooks: int, num_frames: int) -> Int64[Tensor, "K S"]:
+        return _shifted([0] + [num_frames] * (num_codebooks - 1), num_frames)
+
+
+Pattern = Annotated[Parallel | Delay | Flat | CoarseFirst, Field(discriminator="kind")]
+
+
+def _shifted(delays: list[int] | tuple[int, ...], num_frames: int) -> Int64[Tensor, "K S"]:
+    frames = torch.arange(num_frames + max(delays)) - torch.tensor(delays)[:, None]
+    return torch.where((frames >= 0) & (frames < num_frames), frames, -1)
+
+
+def lay_out(codes: Int64[Tensor, "B K T"], layout: Int64[Tensor, "K S"], special: int) -> Int64[Tensor, "B K S"]:
+    """Put each code at its step, and `special` where a codebook holds no frame."""
+    tokens = codes.gather(2, layout.clamp(min=0).expand(len(codes), -1, -1))
+    return torch.where(layout >= 0, tokens, special)
+
+
+def take_back(
+    tokens: Int64[Tensor, "B K S"], layout: Int64[Tensor, "K S"], num_frames: int
+) -> Int64[Tensor, "B K {num_frames}"]:
+    """Give the codes of the first `num_frames` frames: the inverse of `lay_out`."""
+    # Sorted by frame, with the empty steps last, the first steps of a row are those of frames 0, 1, 2, ...
+    empty_last = layout.masked_fill(layout < 0, torch.iinfo(layout.dtype).max)
+    steps = empty_last.argsort(dim=1)[:, :num_frames]
+    return tokens.gather(2, steps.expand(len(tokens), -1, -1))
+
+
+def lay_out_mask(mask: Bool[Tensor, "B T"], layout: Int64[Tensor, "K S"]) -> Bool[Tensor, "B K S"]:
+    """Say which steps hold a real code: False where there is none, or only that of a padded frame."""
+    return mask[:, layout.clamp(min=0)] & (layout >= 0)
