@@ -11,8 +11,9 @@ from jaxtyping import Int64
 from pydantic import Field, PositiveInt, model_validator
 
 from solfa.config import Config
-from solfa.data.plans import ClipPlan, EpochPlan, PackPlan, clip_order, cut_by_budget, sort_windows
+from solfa.data.plans import ClipPlan, EpochPlan, PackPlan, clip_order, cut_by_budget, repeat_starts, sort_windows
 from solfa.data.segments import Shuffler
+from solfa.data.source import Weights
 from solfa.errors import ConfigError, StoreError
 
 
@@ -28,13 +29,18 @@ class Crop(Config):
     drop_last: bool = False
     """Leave out the clips that do not fill a batch; which ones depends on the shuffle."""
 
-    def plan(self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler) -> EpochPlan:
+    def plan(
+        self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler, weights: Weights | None = None
+    ) -> EpochPlan:
         """Cut an order of the clips into batches."""
-        order = clip_order(len(num_frames), shuffler if self.shuffle else None)
+        order = clip_order(len(num_frames), shuffler if self.shuffle else None, weights)
         if self.drop_last:
             order = order[: len(order) // self.batch_size * self.batch_size]
         begins, ends = _equal_cuts(len(order), self.batch_size)
-        return ClipPlan(num_frames, order, begins, ends, self.num_frames, self.random_start)
+        starts = None
+        if weights is not None and self.random_start:
+            starts = repeat_starts(order, num_frames - self.num_frames, shuffler)
+        return ClipPlan(num_frames, order, begins, ends, self.num_frames, self.random_start, starts)
 
 
 class Pad(Config):
@@ -62,9 +68,11 @@ class Pad(Config):
             raise ValueError("drop_last needs batch_size; with max_frames_per_batch no batch counts as incomplete")
         return self
 
-    def plan(self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler) -> EpochPlan:
+    def plan(
+        self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler, weights: Weights | None = None
+    ) -> EpochPlan:
         """Sort windows of the clips by length, cut them into batches and shuffle those."""
-        order = clip_order(len(num_frames), shuffler if self.shuffle else None)
+        order = clip_order(len(num_frames), shuffler if self.shuffle else None, weights)
         if self.batch_size is not None:
             if self.drop_last:
                 # Before sorting: afterwards it would always be short clips that are left out.
@@ -74,7 +82,7 @@ class Pad(Config):
             begins, ends = _equal_cuts(len(order), self.batch_size)
         else:
             budget = self._checked_budget(num_frames)
-            total = int(num_frames.sum())
+            total = int(num_frames[order].sum())
             window_clips = max(1, self._batches_in_window(total // budget) * budget * len(order) // total)
             order = sort_windows(order, num_frames, window_clips)
             ends = np.array(cut_by_budget(num_frames[order], window_clips, budget), np.int64)
@@ -112,9 +120,11 @@ class Pack(Config):
     drop_last: bool = False
     """Leave out the last frames where they do not fill a row, and the last rows where they do not fill a batch."""
 
-    def plan(self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler) -> EpochPlan:
+    def plan(
+        self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler, weights: Weights | None = None
+    ) -> EpochPlan:
         """Lay an order of the clips end to end."""
-        order = clip_order(len(num_frames), shuffler if self.shuffle else None)
+        order = clip_order(len(num_frames), shuffler if self.shuffle else None, weights)
         ends = np.cumsum(num_frames[order])
         if self.drop_last:
             num_rows = int(ends[-1]) // (self.num_frames * self.batch_size) * self.batch_size
@@ -127,14 +137,19 @@ Mode = Annotated[Crop | Pad | Pack, Field(discriminator="kind")]
 
 
 def plan_epoch(
-    mode: Crop | Pad | Pack, num_frames: Int64[np.ndarray, "clips"], digest: str, seed: int, epoch: int
+    mode: Crop | Pad | Pack,
+    num_frames: Int64[np.ndarray, "clips"],
+    digest: str,
+    seed: int,
+    epoch: int,
+    weights: Weights | None = None,
 ) -> EpochPlan:
     """Plan the global batches of one epoch: the same arguments give the same batches, on any machine."""
     if not len(num_frames):
         raise StoreError("the dataset has no clips, so there is nothing to batch; check the selection")
     if num_frames.min() < 1:
         raise StoreError(f"clip {int(num_frames.argmin())} has {num_frames.min()} frames; select clips of at least one")
-    plan = mode.plan(num_frames, Shuffler(digest, seed, epoch))
+    plan = mode.plan(num_frames, Shuffler(digest, seed, epoch), weights)
     if not len(plan):
         raise ConfigError(
             f"drop_last leaves no batch of {mode.batch_size}: the dataset has {len(num_frames)} clips and "

@@ -27,7 +27,7 @@ from solfa.data.batches import Crop, Mode, Pack, Pad, plan_epoch
 from solfa.data.collate import Batch, Share, read_batch
 from solfa.data.plans import EpochPlan
 from solfa.data.rows import deal
-from solfa.data.source import ClipSource
+from solfa.data.source import ClipSource, WeightedSource
 from solfa.errors import ConfigError, StoreError
 
 
@@ -71,6 +71,7 @@ class GlobalBatchSampler:
                 f"set batch_size to {world_size} or more"
             )
         self._digest, self._num_frames = source.digest, source.num_frames
+        self._weights = source.weights if isinstance(source, WeightedSource) else None
         self._mode, self._seed, self._rank, self._world_size = mode, seed, rank, world_size
         self._move_to(epoch=0, step=0)
 
@@ -118,14 +119,17 @@ class GlobalBatchSampler:
         self._move_to(state.epoch, state.step)
 
     def _move_to(self, epoch: int, step: int) -> None:
-        plan = plan_epoch(self._mode, self._num_frames, self._digest, self._seed, epoch)
+        plan = self._plan_of(epoch)
         if step > len(plan):
             raise ConfigError(f"loader state: step {step} of epoch {epoch}, which has only {len(plan)} steps")
         if step == len(plan):
             epoch, step = epoch + 1, 0
-            plan = plan_epoch(self._mode, self._num_frames, self._digest, self._seed, epoch)
+            plan = self._plan_of(epoch)
         self.epoch, self.step = epoch, step
         self._plan: EpochPlan = plan
+
+    def _plan_of(self, epoch: int) -> EpochPlan:
+        return plan_epoch(self._mode, self._num_frames, self._digest, self._seed, epoch, self._weights)
 
 
 class Loader:

@@ -11,6 +11,8 @@ from jaxtyping import Int64
 
 from solfa.data.rows import Rows
 from solfa.data.segments import Shuffler
+from solfa.data.source import Weights
+from solfa.errors import ConfigError
 
 
 @runtime_checkable
@@ -35,22 +37,29 @@ class ClipPlan:
     crop_frames: int | None
     """Width of the rows; None for the longest clip of the batch."""
     random_start: bool
+    drawn_starts: Int64[np.ndarray, "kept"] | None = None
+    """Where the crop of a clip begins that came before in the same epoch; -1 leaves it to the clip's own randomness."""
 
     def __len__(self) -> int:
         return len(self.begins)
 
     def batch(self, step: int) -> Rows:
-        clips = self.order[self.begins[step] : self.ends[step]]
+        these = slice(int(self.begins[step]), int(self.ends[step]))
+        clips = self.order[these]
         whole = self.num_frames[clips]
         width = int(whole.max()) if self.crop_frames is None else self.crop_frames
         num_frames = np.minimum(whole, width)
         zeros = np.zeros(len(clips), np.int64)
+        starts, slacks = zeros, whole - num_frames if self.random_start else zeros
+        if self.drawn_starts is not None:
+            drawn = self.drawn_starts[these]
+            starts, slacks = np.maximum(drawn, 0), np.where(drawn < 0, slacks, 0)
         return Rows(
             num_rows=len(clips),
             num_columns=width,
             clips=clips,
-            starts=zeros,
-            slacks=whole - num_frames if self.random_start else zeros,
+            starts=starts,
+            slacks=slacks,
             num_frames=num_frames,
             rows=np.arange(len(clips), dtype=np.int64),
             columns=zeros,
@@ -95,9 +104,39 @@ class PackPlan:
         )
 
 
-def clip_order(count: int, shuffler: Shuffler | None) -> Int64[np.ndarray, "count"]:
-    """Order the clips of an epoch; None keeps them as they are."""
-    return np.arange(count, dtype=np.int64) if shuffler is None else shuffler.permutation(count)
+def clip_order(count: int, shuffler: Shuffler | None, weights: Weights | None = None) -> Int64[np.ndarray, "count"]:
+    """Order the clips of an epoch; None keeps them as they are. With weights, some come often and others not at all."""
+    if weights is None:
+        return np.arange(count, dtype=np.int64) if shuffler is None else shuffler.permutation(count)
+    if shuffler is None:
+        raise ConfigError("weights need shuffle: without it every clip comes once; shuffle, or leave the weights out")
+    return draw_order(weights, shuffler)
+
+
+def draw_order(weights: Weights, shuffler: Shuffler) -> Int64[np.ndarray, "clips"]:
+    """Draw as many clips as there are, each as often as its weight says, give or take less than one.
+
+    Systematic resampling: the weights stand end to end, and a comb of evenly spaced points, shifted at random, picks
+    from them. The clips of a part stand together, so that what is drawn of it differs by less than one, too.
+    """
+    count = len(weights.clips)
+    # At random within a part: otherwise the comb would pick the same few combinations of neighbours in every epoch.
+    order = shuffler.permutation(count)
+    order = order[np.argsort(weights.parts[order], kind="stable")]
+    edges = np.cumsum(weights.clips[order])
+    edges = edges / edges[-1] * count
+    picked = np.ceil(edges - shuffler.fraction()).astype(np.int64)
+    drawn = np.repeat(order, np.diff(picked, prepend=0))
+    return np.asarray(drawn[shuffler.permutation(count)], np.int64)
+
+
+def repeat_starts(
+    order: Int64[np.ndarray, "kept"], slacks: Int64[np.ndarray, "clips"], shuffler: Shuffler
+) -> Int64[np.ndarray, "kept"]:
+    """Draw where crops of clips begin that came before in the order; -1 for the first time of each."""
+    starts = shuffler.integers(np.maximum(slacks, 0)[order])
+    starts[np.unique(order, return_index=True)[1]] = -1
+    return starts
 
 
 def sort_windows(

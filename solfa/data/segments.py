@@ -31,7 +31,7 @@ def crop_start(seed: int, epoch: int, clip_id: str, slack: int) -> int:
 
 
 class Shuffler:
-    """The permutations of one epoch, in the order in which they are asked for."""
+    """The permutations and numbers of one epoch, in the order in which they are asked for."""
 
     def __init__(self, digest: str, seed: int, epoch: int) -> None:
         self._bits = np.random.PCG64(stable_key("order", digest, seed, epoch))
@@ -39,3 +39,12 @@ class Shuffler:
     def permutation(self, count: int) -> Int64[np.ndarray, "count"]:
         """Draw an order of `count` things."""
         return np.argsort(self._bits.random_raw(count), kind="stable").astype(np.int64, copy=False)
+
+    def fraction(self) -> float:
+        """Draw a number from 0 up to 1, of 24 bits: added to or taken from a count of clips, it stays exact."""
+        return (self._bits.random_raw() >> 40) * 2.0**-24
+
+    def integers(self, highest: Int64[np.ndarray, "count"]) -> Int64[np.ndarray, "count"]:
+        """Draw a whole number from 0 to each of `highest` inclusive."""
+        fractions = (self._bits.random_raw(len(highest)) >> np.uint64(11)) * 2.0**-53
+        return np.asarray(fractions * (highest + 1), np.float64).astype(np.int64)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Int64, Num
+from jaxtyping import Float64, Int64, Num
 
 from solfa.files.digest import value_sha256
 
@@ -44,6 +44,24 @@ class ClipSource(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> SourceClip: ...
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How often the clips of an epoch are drawn, relative to each other, and which of them are counted together."""
+
+    clips: Float64[np.ndarray, "clips"]
+    """Of any scale; zero for a clip that is never drawn."""
+    parts: Int64[np.ndarray, "clips"]
+    """Number of the part that each clip belongs to: what a part is drawn together is as exact as what a clip is."""
+
+
+@runtime_checkable
+class WeightedSource(Protocol):
+    """A source that may want its clips drawn by weight instead of each once an epoch."""
+
+    @property
+    def weights(self) -> Weights | None: ...
 
 
 @dataclass(frozen=True)

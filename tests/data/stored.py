@@ -1,0 +1,41 @@
+"""Small stored datasets for the tests, with metadata to select by."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solfa.store.build import append_arrays
+from solfa.store.plan_file import PlannedClip
+from solfa.store.schema import ArraySpec, DatasetInfo
+from solfa.store.shard import Outcome
+
+
+class Described(NamedTuple):
+    """One clip to store: random codes, of which only the length is chosen."""
+
+    id: str
+    num_frames: int = 10
+    caption: str | None = None
+    metadata: Mapping[str, Any] = {}
+
+
+def spec_of(**changes: Any) -> ArraySpec:
+    values = {"kind": "codes", "width": 2, "codebook_size": 64, "sample_rate": 100, "num_channels": 1}
+    return ArraySpec(**{**values, "hop_length": 10, "dtype": "uint16", **changes})
+
+
+def store(root: Path, clips: Sequence[Described], codec: str = "none", seed: int = 0, **spec: Any) -> Path:
+    array, rng = spec_of(**spec), np.random.default_rng(seed)
+    outcomes = []
+    for clip in clips:
+        planned = PlannedClip(clip.id, clip.id, clip.id, caption=clip.caption, metadata=clip.metadata)
+        codes = rng.integers(0, 64, (clip.num_frames, array.width))
+        outcomes.append(Outcome(planned, codes, num_samples=clip.num_frames * array.hop_length))
+    append_arrays(root, DatasetInfo.of(codec, array, {"codec": codec}), outcomes, {}, clips_per_shard=3)
+    return root
+
+
+def numbered(count: int, prefix: str = "clip", num_frames: int = 10) -> list[Described]:
+    return [Described(f"{prefix}{index:03d}.wav", num_frames) for index in range(count)]
