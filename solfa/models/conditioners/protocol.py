@@ -1,0 +1,72 @@
+"""What every conditioner offers: values become tensors on the host, tensors become vectors on the device.
+
+    values (one per clip, None = absent) ── tokenize ──► tensors ── embed ──► embedding [B, L, D], mask [B, L]
+
+Absent means absent: zeros in the embedding and False in the mask, whatever the reason (no such metadata, dropped in
+training, the unconditional half of guidance).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor
+
+from solfa.config import Config
+
+Tokens: TypeAlias = Mapping[str, Tensor]
+"""One conditioner's share of a batch, before it is embedded."""
+
+
+class Condition(NamedTuple):
+    """The vectors of one attribute, one row per clip."""
+
+    embedding: Float[Tensor, "B L D"]
+    mask: Bool[Tensor, "B L"]
+    """True where there is something; padding and absent rows are False."""
+
+
+@runtime_checkable
+class Conditioner(Protocol):
+    """Embeds one attribute in the width of the model."""
+
+    def tokenize(self, values: Sequence[Any | None]) -> Tokens:
+        """Turn the values of a batch into tensors, on the host."""
+        ...
+
+    def embed(self, tokens: Tokens) -> Condition:
+        """Turn the tensors into vectors, on the device of the conditioner's own parameters."""
+        ...
+
+
+@runtime_checkable
+class LearnsVocabulary(Protocol):
+    """A conditioner that must see the values of the data before it has parameters."""
+
+    @property
+    def learns(self) -> bool:
+        """False when the config gives the vocabulary."""
+        ...
+
+    def fit(self, values: Iterable[Any | None]) -> None:
+        """Learn from all values of the training data."""
+        ...
+
+
+class AttributeConfig(Config):
+    """What the config of every attribute holds, whatever kind it is."""
+
+    source: str
+    """`caption`, or the name of a metadata column."""
+    fuse: Literal["cross", "prepend", "sum"]
+    """Attended by cross-attention, put before the first step, or added to every step."""
+    dropout: float = Field(default=0.0, ge=0.0, le=1.0)
+    """How often this attribute alone is absent in training; 0.1 is one clip in ten."""
+
+
+def keep(embedding: Float[Tensor, "B L D"], mask: Bool[Tensor, "B L"]) -> Condition:
+    """Make a condition of the positions that `mask` keeps."""
+    # Zeroed after the projection: its bias must not speak for what is absent. Filling leaves the projection in the
+    # graph, so that a batch without any value gives zero gradients; DistributedDataParallel waits for those.
+    return Condition(embedding.masked_fill(~mask[..., None], 0.0), mask)

@@ -1,0 +1,117 @@
+"""All conditions of a model: a conditioner per attribute, fused in three ways."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
+
+import torch
+from jaxtyping import Bool
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor, nn
+
+from solfa.config import Config, nearest
+from solfa.errors import ConfigError
+from solfa.models.conditioners.labels import LabelsConfig
+from solfa.models.conditioners.numbers import NumberConfig
+from solfa.models.conditioners.protocol import Condition, Conditioner, LearnsVocabulary, Tokens
+from solfa.models.conditioners.text import TextConfig
+from solfa.models.conditions import Conditions
+
+ConditionerConfig: TypeAlias = Annotated[TextConfig | LabelsConfig | NumberConfig, Field(discriminator="kind")]
+
+
+class ConditionsConfig(Config):
+    """The attributes a model is conditioned on, by the names they go under when something is generated."""
+
+    conditioners: Mapping[str, ConditionerConfig] = Field(default_factory=dict)
+    guidance_dropout: float = Field(default=0.0, ge=0.0, le=1.0)
+    """How often all attributes of a clip are absent together in training; guidance needs some of that."""
+
+    @field_validator("conditioners")
+    @classmethod
+    def _names_are_usable(cls, conditioners: Mapping[str, ConditionerConfig]) -> Mapping[str, ConditionerConfig]:
+        for name in conditioners:
+            if not name.isidentifier() or hasattr(nn.ModuleDict, name):
+                raise ValueError(f"{name!r} cannot name an attribute; take another name, its source may stay")
+        return conditioners
+
+    @model_validator(mode="after")
+    def _has_what_is_dropped(self) -> "ConditionsConfig":
+        if self.guidance_dropout and not self.conditioners:
+            raise ValueError("guidance_dropout has no effect without conditioners; set it to 0")
+        return self
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Where each attribute comes from: `caption` or a metadata column."""
+        return {name: config.source for name, config in self.conditioners.items()}
+
+    @property
+    def dropouts(self) -> dict[str, float]:
+        """How often each attribute alone is absent in training."""
+        return {name: config.dropout for name, config in self.conditioners.items()}
+
+    @property
+    def uses_cross_attention(self) -> bool:
+        """Whether the model needs cross-attention."""
+        return any(config.fuse == "cross" for config in self.conditioners.values())
+
+
+class ConditionerSet(nn.Module):
+    """Turns rows of attributes into the conditions of a batch."""
+
+    def __init__(self, config: ConditionsConfig, dim: int) -> None:
+        super().__init__()
+        self.config = config
+        self.conditioners = nn.ModuleDict({name: part.build(dim) for name, part in config.conditioners.items()})
+
+    @property
+    def to_fit(self) -> tuple[str, ...]:
+        """Names of the attributes whose vocabulary comes from the data."""
+        return tuple(
+            name for name, module in self.conditioners.items() if isinstance(module, LearnsVocabulary) and module.learns
+        )
+
+    def fit(self, values: Mapping[str, Iterable[Any | None]]) -> None:
+        """Show all values of the training data to the conditioners in `to_fit`, before the optimiser is built."""
+        for name in self.to_fit:
+            conditioner = self.conditioners[name]
+            if name not in values:
+                raise ConfigError(f"conditioner {name}: the values of the training data are needed to fit it")
+            assert isinstance(conditioner, LearnsVocabulary)
+            conditioner.fit(values[name])
+
+    def tokenize(self, rows: Sequence[Mapping[str, Any | None]]) -> dict[str, Tokens]:
+        """Turn the attributes of a batch into tensors, on the host; what a row lacks is absent."""
+        for name in {name for row in rows for name in row} - set(self.conditioners):
+            raise ConfigError(f"attribute {name!r}: the model has no such condition{nearest(name, self.conditioners)}")
+        return {
+            name: conditioner.tokenize([row.get(name) for row in rows]) for name, conditioner in self._conditioners()
+        }
+
+    def forward(self, tokens: Mapping[str, Tokens]) -> Conditions:
+        """Embed a batch on the device of the parameters."""
+        fused: dict[str, list[Condition]] = {"cross": [], "prepend": [], "sum": []}
+        for name, conditioner in self._conditioners():
+            fused[self.config.conditioners[name].fuse].append(conditioner.embed(tokens[name]))
+        cross, prepended, summed = ([part.embedding for part in parts] for parts in fused.values())
+        return Conditions(
+            cross=torch.cat(cross, dim=1) if cross else None,
+            cross_mask=attended(torch.cat([part.mask for part in fused["cross"]], dim=1)) if cross else None,
+            prepended=torch.cat(prepended, dim=1) if prepended else None,
+            summed=torch.stack(summed).sum(dim=0) if summed else None,
+        )
+
+    def null(self, batch: int) -> Conditions:
+        """Give the conditions of `batch` rows in which everything is absent."""
+        conditions: Conditions = self(self.tokenize([{}] * batch))
+        return conditions
+
+    def _conditioners(self) -> Iterable[tuple[str, Conditioner]]:
+        for name, module in self.conditioners.items():
+            assert isinstance(module, Conditioner)
+            yield name, module
+
+
+def attended(mask: Bool[Tensor, "B L"]) -> Bool[Tensor, "B L"]:
+    """Let rows without anything attend to their zeros, of which attention makes zero; masking all would make NaN."""
+    return mask | ~mask.any(dim=1, keepdim=True)

@@ -1,0 +1,111 @@
+"""Text as a condition: the hidden states of a frozen encoder, projected to the model's width."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from solfa.errors import ConfigError
+from solfa.models.conditioners.protocol import AttributeConfig, Condition, Tokens, keep
+from solfa.models.conditioners.text_cache import DTYPES, EmbeddingCache, open_cache, tokens_key
+from solfa.models.conditioners.text_encoder import FrozenTextEncoder
+
+
+class TextConfig(AttributeConfig):
+    """The caption, or any text of the metadata, through a pretrained encoder."""
+
+    kind: Literal["text"]
+    source: str = "caption"
+    fuse: Literal["cross", "prepend", "sum"] = "cross"
+    encoder: str
+    """A directory as `save_pretrained` writes it, or a Hub id: T5, BERT, MiniLM, a MusicGen checkpoint, …"""
+    pool: Literal["tokens", "mean"] = "tokens"
+    """Condition on every token, or on their mean (what sentence encoders are trained for)."""
+    max_tokens: int = Field(default=256, ge=1)
+    """Longer texts lose their end; prepended texts are padded to this."""
+    cache: str = "memory"
+    """`memory`, `none`, or a directory, which several processes and runs may share."""
+    cache_dtype: Literal["float32", "float16"] = "float32"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "TextConfig":
+        if self.fuse == "sum" and self.pool == "tokens":
+            raise ValueError("fuse: sum adds one vector to every step; set pool: mean, or fuse: cross")
+        if self.cache == "none" and self.cache_dtype != "float32":
+            raise ValueError("cache_dtype has no effect with cache: none")
+        return self
+
+    def build(self, dim: int) -> "TextConditioner":
+        return TextConditioner(self, dim)
+
+
+class TextConditioner(nn.Module):
+    """Vectors of a text's tokens. Only `output_proj` is trained and stored; MusicGen calls it `enc_to_dec_proj`."""
+
+    def __init__(self, config: TextConfig, dim: int) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = FrozenTextEncoder(config.encoder, config.max_tokens)
+        self.output_proj = nn.Linear(self.encoder.width, dim)
+
+    def tokenize(self, values: Sequence[Any | None]) -> Tokens:
+        """Give every text its token ids, padded to the longest; an absent or blank one has none."""
+        texts = [self._text(value) for value in values]
+        encoded = iter(self.encoder.tokenize([text for text in texts if text]))
+        rows = [torch.tensor(next(encoded) if text else [], dtype=torch.int64) for text in texts]
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        ids = pad_sequence(rows, batch_first=True) if rows else torch.zeros(0, 0, dtype=torch.int64)
+        return {"ids": ids, "mask": torch.arange(ids.shape[1]) < lengths[:, None]}
+
+    def embed(self, tokens: Tokens) -> Condition:
+        places = zip(tokens["ids"].tolist(), tokens["mask"].sum(dim=1).tolist(), strict=True)
+        texts = [tuple(ids[:count]) for ids, count in places]
+        found = {ids: self._embedding(ids) for ids in dict.fromkeys(texts) if ids}
+        hidden, lengths = self._padded([found.get(ids) for ids in texts])
+        weight = self.output_proj.weight
+        mask = torch.arange(hidden.shape[1]) < lengths[:, None]
+        return keep(self.output_proj(hidden.to(weight.device, weight.dtype)), mask.to(weight.device))
+
+    def _text(self, value: Any | None) -> str:
+        """Read a value as text: a list is its entries with commas between."""
+        parts = value if isinstance(value, list | tuple) else [value]
+        if not all(part is None or isinstance(part, str) for part in parts):
+            raise ConfigError(f"text of {self.config.source!r}: expected a text or a list of texts, found {value!r}")
+        return ", ".join(part.strip() for part in parts if part and part.strip())
+
+    @cached_property
+    def _cache(self) -> EmbeddingCache:
+        if self.config.cache in {"memory", "none"}:
+            return open_cache(self.config.cache, "")
+        fingerprint = self.encoder.fingerprint[:32]
+        return open_cache(self.config.cache, f"{fingerprint}-{self.config.pool}-{self.config.cache_dtype}")
+
+    def _embedding(self, ids: Sequence[int]) -> Float[Tensor, "L W"]:
+        """Look one text up, or encode it, on the host."""
+        key = tokens_key(ids)
+        embedding = self._cache.get(key)
+        if embedding is None:
+            hidden = self.encoder.encode(ids, self.output_proj.weight.device)
+            pooled = hidden.mean(dim=0, keepdim=True) if self.config.pool == "mean" else hidden
+            # Rounded before its first use, too: a run must not depend on what a cache held when it began.
+            embedding = pooled.to("cpu", DTYPES[self.config.cache_dtype])
+            self._cache.put(key, embedding)
+        return embedding.float()
+
+    def _padded(self, rows: Sequence[Float[Tensor, "_ W"] | None]) -> tuple[Float[Tensor, "B L W"], Tensor]:
+        """Stack embeddings of different lengths, with their lengths."""
+        lengths = [0 if row is None else len(row) for row in rows]
+        longest = max([1, *lengths])
+        if self.config.fuse == "prepend" and self.config.pool == "tokens":
+            # Nothing masks what stands before the first step: with a length of its own, every batch would differ.
+            longest = self.config.max_tokens
+        padded = torch.zeros(len(rows), longest, self.encoder.width)
+        for target, row, length in zip(padded, rows, lengths, strict=True):
+            if row is not None:
+                target[:length] = row
+        return padded, torch.tensor(lengths, dtype=torch.int64)
