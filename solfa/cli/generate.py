@@ -1,0 +1,159 @@
+"""`solfa generate`: audio from a trained experiment."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from solfa.cli.console import console, progress_bar, visible
+
+if TYPE_CHECKING:
+    from solfa.solvers.requests import AudioRequest
+
+EXAMPLES = """
+[bold]Examples[/]
+
+  solfa generate 899630c8 --text "a warm piano, slowly" --seconds 10 --num 4 --out piano/
+
+  solfa generate 899630c8 --captions captions.csv --out all/ --format flac
+
+  solfa generate 899630c8 --set genre=jazz --set bpm=120 --seconds 8 --out jazz/
+
+  solfa generate 899630c8 --prompt riff.wav --prompt-seconds 3 --seconds 12 --out more/
+
+Every clip has a seed of its own, so it is the same whatever else is generated beside it. Beside each clip stand a
+picture of its spectrogram and a JSON file that says how it was made.
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("generate", epilog=EXAMPLES)(generate)
+
+
+def generate(
+    experiment: Annotated[str, typer.Argument(metavar="SIG", help="A signature, the beginning of one, or a folder.")],
+    text: Annotated[str | None, typer.Option(help="What to play, for experiments conditioned on text.")] = None,
+    captions: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Many clips: .txt (a caption a line), .csv or .jsonl.")
+    ] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another condition; may be repeated.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.001, help="Length of each clip.")] = 10.0,
+    num: Annotated[int, typer.Option(min=1, help="Clips to generate, or of each caption.")] = 1,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the clips go.")] = Path("generated"),
+    seed: Annotated[int, typer.Option(min=0, help="Of the first clip; the next ones count up.")] = 0,
+    prompt: Annotated[Path | None, typer.Option(metavar="FILE", help="Audio to begin with.")] = None,
+    prompt_seconds: Annotated[float | None, typer.Option(help="How much of it.", show_default="all")] = None,
+    temperature: Annotated[float | None, typer.Option(help="0 takes the most probable.", show_default="as set")] = None,
+    top_k: Annotated[int | None, typer.Option(help="0 is off.", show_default="as set")] = None,
+    top_p: Annotated[float | None, typer.Option(help="0 is off.", show_default="as set")] = None,
+    guidance_scale: Annotated[
+        float | None,
+        typer.Option("--guidance", help="How closely to follow; 1 is off.", show_default="as set"),
+    ] = None,
+    weights: Annotated[str, typer.Option(help="fp32, or int8: about half the memory traffic, a little less exact.")] = (
+        "fp32"
+    ),
+    audio_format: Annotated[str, typer.Option("--format", help="wav, flac or ogg.")] = "wav",
+    codec: Annotated[str | None, typer.Option(help="What decodes.", show_default="that of the dataset")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace clips of the same name.")] = False,
+) -> None:
+    """Generate audio from a trained experiment."""
+    import os
+
+    from solfa.environment.experiments import find_experiment
+    from solfa.environment.teams import load_environment
+    from solfa.solvers.requests import AudioRequest
+
+    folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
+    _expect("--weights", weights, ("fp32", "int8"))
+    _expect("--format", audio_format, ("wav", "flac", "ogg"))
+    wanted = AudioRequest("clip", seconds, seed, text, _attributes(values or []), prompt, prompt_seconds)
+    requests = _requests(wanted, captions, num)
+    _refuse_existing(out, requests, audio_format, overwrite)
+    drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "guidance_scale": guidance_scale}
+    options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
+    if weights != "fp32":
+        options["weights"] = weights
+    _run(folder, requests, options, out, audio_format, {"device": device, **({"codec": codec} if codec else {})})
+
+
+def _run(
+    folder: Path,
+    requests: "Sequence[AudioRequest]",
+    options: dict[str, Any],
+    out: Path,
+    audio_format: str,
+    changes: dict[str, Any],
+) -> None:
+    from solfa.solvers.trained import open_trained
+    from solfa.ui.samples import write_sample
+
+    solver = open_trained(folder, **changes)
+    out.mkdir(parents=True, exist_ok=True)
+    with progress_bar("generating", "frames") as bar:
+        for clip in solver.generate_audio(requests, options, lambda done, total: bar(done, total)):
+            write_sample(clip, out, extension=f".{audio_format}")
+    count = f"{len(requests)} clip" + ("s" if len(requests) > 1 else "")
+    console.print(f"{count} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
+
+
+def _requests(wanted: "AudioRequest", captions: Path | None, num: int) -> "list[AudioRequest]":
+    from dataclasses import replace
+
+    from solfa.errors import ConfigError
+    from solfa.solvers.request_files import read_requests
+
+    if captions is not None:
+        if wanted.text is not None:
+            raise ConfigError("--captions, --text: expected one of them, found both")
+        each = read_requests(captions, wanted)
+        if num == 1:
+            return each
+        return [
+            replace(one, name=f"{one.name}-{take}", seed=one.seed + take * len(each))
+            for one in each
+            for take in range(num)
+        ]
+    stem = "-".join(word for word in _words(wanted.text or "clip")[:6])
+    return [replace(wanted, name=f"{stem}-{index:03d}", seed=wanted.seed + index) for index in range(num)]
+
+
+def _words(text: str) -> list[str]:
+    kept = "".join(letter if letter.isalnum() else " " for letter in text.lower())
+    return kept.split() or ["clip"]
+
+
+def _attributes(values: Sequence[str]) -> dict[str, Any]:
+    import yaml  # type: ignore[import-untyped]
+
+    from solfa.errors import ConfigError
+
+    attributes: dict[str, Any] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"--set: expected NAME=VALUE, found {text!r}")
+        attributes[name] = yaml.safe_load(value)
+    return attributes
+
+
+def _refuse_existing(out: Path, requests: "Sequence[AudioRequest]", audio_format: str, overwrite: bool) -> None:
+    from solfa.errors import ConfigError
+    from solfa.store.export.names import flat_name
+
+    there = [name for request in requests if (out / (name := f"{flat_name(request.name)}.{audio_format}")).exists()]
+    if there and not overwrite:
+        raise ConfigError(f"{out}: {there[0]} is there already; choose another --out, or add --overwrite")
+
+
+def _expect(option: str, found: str, known: Sequence[str]) -> None:
+    from solfa.config import nearest
+    from solfa.errors import ConfigError
+
+    if found not in known:
+        raise ConfigError(f"{option}: expected {' or '.join(known)}, found {found!r}{nearest(found, known)}")

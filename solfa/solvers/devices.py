@@ -1,0 +1,110 @@
+"""Where a run computes: Lightning Fabric, told by the config and by whoever launched the processes."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from lightning.fabric import Fabric
+from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning.fabric.strategies.ddp import DDPStrategy
+from lightning.fabric.strategies.fsdp import FSDPStrategy
+from lightning.fabric.strategies.strategy import Strategy
+
+from solfa.environment.ranks import Rank, read_rank
+from solfa.errors import ConfigError
+from solfa.solvers.config import SolverConfig
+
+
+class Launched(ClusterEnvironment):
+    """Processes that someone else started and numbered: Dora, torchrun, Slurm, or nobody."""
+
+    def __init__(self, rank: Rank, environment: Mapping[str, str]) -> None:
+        self._rank, self._environment = rank, environment
+
+    @property
+    def creates_processes_externally(self) -> bool:
+        return True
+
+    @property
+    def main_address(self) -> str:
+        return self._environment.get("MASTER_ADDR", "127.0.0.1")
+
+    @property
+    def main_port(self) -> int:
+        port = self._environment.get("MASTER_PORT", "29500")
+        if not port.isdigit():
+            raise ConfigError(f"MASTER_PORT: expected a number, found {port!r}")
+        return int(port)
+
+    @staticmethod
+    def detect() -> bool:
+        return True
+
+    def world_size(self) -> int:
+        return self._rank.world_size
+
+    def set_world_size(self, size: int) -> None:
+        assert size == self._rank.world_size
+
+    def global_rank(self) -> int:
+        return self._rank.rank
+
+    def set_global_rank(self, rank: int) -> None:
+        assert rank == self._rank.rank
+
+    def local_rank(self) -> int:
+        return self._rank.local_rank
+
+    def node_rank(self) -> int:
+        return self._rank.rank // max(1, self._rank.local_world_size)
+
+
+def start_fabric(cfg: SolverConfig) -> Fabric:
+    """Join the other processes of the run, if there are any."""
+    rank = read_rank(os.environ)
+    accelerator = choose_accelerator(cfg.device)
+    if cfg.strategy == "fsdp" and accelerator != "cuda":
+        raise ConfigError(f"strategy: fsdp shards over GPUs, found the device {accelerator}; use ddp or auto")
+    if rank.world_size % cfg.num_nodes:
+        raise ConfigError(f"num_nodes: {rank.world_size} processes cannot be spread evenly over {cfg.num_nodes} nodes")
+    local_world_size = rank.world_size // cfg.num_nodes
+    environment = Launched(rank._replace(local_world_size=local_world_size), os.environ)
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=local_world_size,
+        num_nodes=cfg.num_nodes,
+        strategy=_strategy(cfg, rank.world_size),
+        precision=cfg.precision,
+        plugins=[environment],
+    )
+    fabric.launch()
+    return fabric
+
+
+def choose_accelerator(device: str) -> str:
+    """Take the best device there is, or the one that was asked for, if it is there."""
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if device == "auto":
+        return next(name for name, there in available.items() if there)
+    if not available[device]:
+        there = ", ".join(name for name, found in available.items() if found)
+        raise ConfigError(f"device: torch finds no {device} on this machine; there is {there}")
+    return device
+
+
+def _strategy(cfg: SolverConfig, world_size: int) -> Strategy | str:
+    if cfg.strategy == "fsdp":
+        return FSDPStrategy(state_dict_type="full")
+    if world_size > 1 or cfg.strategy == "ddp":
+        return DDPStrategy()
+    return "auto"
+
+
+def gather_objects(fabric: Fabric, value: Any) -> list[Any]:
+    """Collect one plain value of every process, in the order of their ranks, on every process."""
+    if fabric.world_size == 1:
+        return [value]
+    gathered: list[Any] = [None] * fabric.world_size
+    torch.distributed.all_gather_object(gathered, value)
+    return gathered

@@ -1,0 +1,72 @@
+"""From the name in a config to a solver class: a solver is a module, and its name is the module's."""
+
+import ast
+import importlib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from solfa.config import nearest
+from solfa.errors import ConfigError
+from solfa.solvers.standard import StandardSolver
+
+
+def find_solver(name: str) -> "type[StandardSolver[Any]]":
+    """Find the solver of `solfa.solvers.NAME`, of a module of the user's own, or of `package.module:Class`."""
+    module_name, _, class_name = name.partition(":")
+    if "." not in module_name and not class_name:
+        known = own_solvers()
+        if module_name not in known:
+            hint = nearest(module_name, known)
+            raise ConfigError(
+                f"solver: expected one of {', '.join(known)} or package.module:Class, found {name!r}{hint}"
+            )
+        module_name = f"solfa.solvers.{module_name}"
+    elif not _exists(module_name):
+        raise ConfigError(f"solver: no module {module_name!r} on the Python path; check the name or set PYTHONPATH")
+    return _solver_of(module_name, class_name)
+
+
+def own_solvers() -> list[str]:
+    """List the modules of this package that hold a solver, without importing any."""
+    files = Path(__file__).parent.glob("*.py")
+    return sorted(path.stem for path in files if _declares_solver(ast.parse(path.read_text("utf-8"))))
+
+
+def _declares_solver(module: ast.Module) -> bool:
+    bases = [base for node in module.body if isinstance(node, ast.ClassDef) for base in node.bases]
+    names = [base.value if isinstance(base, ast.Subscript) else base for base in bases]
+    return any(isinstance(name, ast.Name) and name.id == StandardSolver.__name__ for name in names)
+
+
+def _exists(module_name: str) -> bool:
+    try:
+        return find_spec(module_name) is not None
+    except ModuleNotFoundError:  # of a parent package
+        return False
+
+
+def _classes(module_name: str) -> "dict[str, type[StandardSolver[Any]]]":
+    module = importlib.import_module(module_name)
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, StandardSolver)
+        and value is not StandardSolver
+        and value.__module__ == module.__name__
+    }
+
+
+def _solver_of(module_name: str, class_name: str) -> "type[StandardSolver[Any]]":
+    found = _classes(module_name)
+    if class_name:
+        if class_name not in found:
+            raise ConfigError(f"solver: {module_name} has no solver {class_name!r}{nearest(class_name, found)}")
+        return found[class_name]
+    if len(found) != 1:
+        raise ConfigError(
+            f"solver: expected one subclass of StandardSolver in {module_name}, found {', '.join(found) or 'none'}; "
+            "name it as package.module:Class"
+        )
+    return next(iter(found.values()))

@@ -1,0 +1,431 @@
+"""StandardSolver: the order of the stages of a training run, and what is kept of it.
+
+    restore ──► for each epoch: train ──► valid ──► (evaluate) ──► (generate) ──► commit
+                                 │         └ with averaged weights └ with the best weights so far
+                                 └ exactly `optim.updates_per_epoch` updates, wherever they were interrupted
+
+A task is a class that extends this one directly and says how to build its model (`build_model`) and what to do with a
+batch (`run_step`). Everything else has a default that may be replaced: `build_dataloaders`, `best_metric`, `train`,
+`valid`, `evaluate`, `generate`.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from solfa.data.opening import OpenedSource
+from solfa.data.stages import make_stage_loader
+from solfa.errors import ConfigError, SolfaError
+from solfa.solvers.averages import Averages, Metrics
+from solfa.solvers.config import SolverConfig, Stage, StageConfig
+from solfa.solvers.devices import gather_objects, start_fabric
+from solfa.solvers.ema import Ema
+from solfa.solvers.experiment import Experiment
+from solfa.solvers.loaders import data_facts, endless, from_the_start, open_stages
+from solfa.solvers.optim import build_schedule
+from solfa.solvers.persistence import Persistence
+from solfa.solvers.randomness import own_randomness, seed_all
+from solfa.solvers.registry import Registry, check_modules, load_state, unwrapped
+from solfa.solvers.requests import AudioRequest
+from solfa.solvers.schedules import Schedule
+from solfa.solvers.stopping import Stopped, StopSignals, agree
+from solfa.solvers.watching import GeneratedClip
+
+C = TypeVar("C", bound=SolverConfig)
+
+logger = logging.getLogger(__name__)
+
+
+class StandardSolver(Generic[C]):
+    """Trains, validates, evaluates and generates, epoch by epoch; can be stopped and resumed between any updates."""
+
+    Config: ClassVar[type[SolverConfig]] = SolverConfig
+    """The model that validates the composed settings of this solver."""
+
+    def __init__(self, cfg: C, experiment: Experiment, data_facts: Mapping[str, Any] | None = None) -> None:
+        """Build everything. With `data_facts` (stored beside trained weights) no data is opened: only to generate."""
+        self.cfg, self.experiment = cfg, experiment
+        self.fabric = start_fabric(cfg)
+        self.epoch = 1
+        """The epoch that is running, counted from 1."""
+        self.num_updates = 0
+        """Updates done in this epoch."""
+        self.history: list[dict[str, Metrics]] = []
+        self.sources: dict[Stage, OpenedSource] = {}
+        """The clips of each stage."""
+        self.dataloaders: dict[str, Any] = {}
+        self.data_facts: dict[str, Any] = dict(data_facts or {})
+        """What the model must know of its data, in plain values; stored with the weights."""
+        self._registry = Registry(self._attribute)
+        self._signals = StopSignals()
+        self._stage: Stage | None = None
+        self._batch: Any = None
+        self._accumulates = False
+        self.averages = Averages()
+
+        # The same on every process, so that all start from the same weights.
+        seed_all("build", cfg.seed)
+        if data_facts is None:
+            self.build_dataloaders()
+        self.build_model()
+        seed_all("train", cfg.seed, self.fabric.global_rank)
+        self._spread_over_devices()
+        self.schedules: dict[str, Schedule] = {
+            name: build_schedule(optimizer, cfg.optim) for name, optimizer in self._registry.optimizers.items()
+        }
+        self.start_ema()
+        self._persistence = Persistence(self, self._registry)
+
+    # What a task says.
+
+    def build_model(self) -> None:
+        """Make the networks and optimisers as attributes, and register them."""
+        raise NotImplementedError
+
+    def run_step(self, idx: int, batch: Any, metrics: Metrics) -> Metrics:
+        """Compute the loss of a batch, call `self.update(loss)` when `self.is_training`, and return the metrics."""
+        raise NotImplementedError
+
+    def build_dataloaders(self) -> None:
+        """Open the datasets of the config; a task with data of its own fills `self.dataloaders` instead."""
+        if self.cfg.dset is None or self.cfg.dataset is None:
+            raise ConfigError("dset, dataset: expected both; choose a dset=NAME, or override build_dataloaders")
+        self.sources = open_stages(self.cfg.dset)
+        self.data_facts = data_facts(self.sources)
+        for stage in ("train", "valid", "evaluate"):
+            self.dataloaders[stage] = make_stage_loader(
+                self.sources[stage],
+                self.cfg.dataset,
+                stage,
+                seed=self.cfg.seed,
+                rank=self.fabric.global_rank,
+                world_size=self.fabric.world_size,
+                pin_memory=self.device.type == "cuda",
+            )
+
+    def best_metric(self) -> str | None:
+        """Name the metric of the valid stage whose smallest value makes an epoch the best; None: the last is."""
+        return None
+
+    def batch_weight(self, batch: Any) -> float:
+        """Say how much a batch counts in the mean of a metric."""
+        return float(len(batch)) if hasattr(batch, "__len__") else 1.0
+
+    def summarise(self, means: Metrics) -> Metrics:
+        """Add to the means of a stage what follows from them and is no mean itself."""
+        return means
+
+    def train(self) -> Metrics:
+        return self.common_train_valid("train")
+
+    def valid(self) -> Metrics:
+        return self.common_train_valid("valid")
+
+    def evaluate(self) -> Metrics:
+        return self.common_train_valid("evaluate")
+
+    def generate(self) -> Metrics:
+        """Make examples to look at or listen to; by default nothing."""
+        return {}
+
+    def load_pretrained(self, location: str) -> str:
+        """Start from weights that were not trained here; say in one line what was loaded."""
+        raise ConfigError(
+            f"continue_from: expected an experiment (//sig/SIG) or a checkpoint file, found {location}; "
+            f"the solver {self.cfg.solver} knows no other weights"
+        )
+
+    def generate_audio(
+        self, requests: Sequence[AudioRequest], options: Mapping[str, Any], on_step: Callable[[int, int], None]
+    ) -> Iterator[GeneratedClip]:
+        """Generate what `solfa generate` asks for; `options` are how to draw, where they are not the experiment's."""
+        raise ConfigError(f"solver {self.cfg.solver}: it does not generate audio")
+
+    # What a task calls.
+
+    def register_stateful(self, *names: str) -> None:
+        """Keep the state of these attributes in checkpoints."""
+        self._registry.add(self._registry.stateful, *names)
+
+    def register_best(self, *names: str) -> None:
+        """Remember these modules as they were in the best epoch."""
+        check_modules(list(names), self._attribute, "best")
+        self._registry.add(self._registry.best, *names)
+
+    def register_ema(self, *names: str) -> None:
+        """Average the weights of these modules, if `optim.ema` is set."""
+        check_modules(list(names), self._attribute, "ema")
+        self._registry.add(self._registry.ema, *names)
+
+    @property
+    def is_training(self) -> bool:
+        return self._stage == "train"
+
+    @property
+    def device(self) -> torch.device:
+        return self.fabric.device
+
+    @property
+    def is_first_rank(self) -> bool:
+        return self.fabric.global_rank == 0
+
+    def update(self, loss: Tensor, *, model: str = "model", optimizer: str = "optimizer") -> Tensor | None:
+        """Go one step down the gradient (when all batches of the update are in); return the norm of the gradient."""
+        (broken,) = agree(self.fabric, int(not _is_finite(loss)))
+        if broken:
+            self._refuse("loss", loss)
+        self.fabric.backward(loss / self.cfg.optim.accumulate)
+        if self._accumulates:
+            return None
+        norm = self._clip(self._attribute(model), self._attribute(optimizer))
+        self._attribute(optimizer).step()
+        self._attribute(optimizer).zero_grad(set_to_none=True)
+        self.schedules[optimizer].step()
+        return norm
+
+    def _clip(self, module: nn.Module, optimizer: Any) -> Tensor | None:
+        if self.cfg.optim.clip_norm is None:
+            return None
+        norm = self.fabric.clip_gradients(
+            module, optimizer, max_norm=self.cfg.optim.clip_norm, error_if_nonfinite=False
+        )
+        assert isinstance(norm, Tensor)
+        if not _is_finite(norm):  # the same number on every process, so nobody has to be asked
+            self._refuse("norm of the gradient", norm)
+        return norm
+
+    def _refuse(self, name: str, value: Tensor) -> NoReturn:
+        ids = [clip_id for ids in gather_objects(self.fabric, getattr(self._batch, "ids", ())) for clip_id in ids]
+        clips = f"the clips of the batch are {', '.join(map(repr, ids))}; " if ids else ""
+        raise SolfaError(
+            f"epoch {self.epoch}, update {self.num_updates + 1}: expected a finite {name}, found "
+            f"{float(value.detach())}; {clips}the last good state is kept in {self.experiment.folder}; "
+            "look at these clips, or lower the learning rate"
+        )
+
+    def start_ema(self) -> None:
+        """Begin the average of the weights anew, with what they are now."""
+        modules = {name: unwrapped(self._attribute(name)) for name in self._registry.ema}
+        config = self.cfg.optim.ema
+        self.ema: Ema | None = config.build(modules) if config is not None and modules else None
+
+    def load_best(self) -> None:
+        """Take the best weights of the experiment's folder, to generate with them."""
+        states = self._persistence.best_states()
+        missing = [name for name in self._registry.best if name not in states]
+        if missing:
+            raise ConfigError(
+                f"{self.experiment.folder}: expected trained weights of {', '.join(missing)}, found none; "
+                "train at least one epoch"
+            )
+        for name, state in states.items():
+            load_state(name, self._attribute(name), state)
+            self._attribute(name).eval()
+
+    # The order of things.
+
+    def run(self) -> None:
+        """Restore what there is, and do what is left to do."""
+        self.experiment.folder.mkdir(parents=True, exist_ok=True)
+        with self._signals, ExitStack() as stack:
+            self._persistence.restore()
+            if self.is_first_rank:
+                watcher = self.experiment.watcher
+                watcher.started(self.experiment.folder, self.cfg.model_dump(mode="json"))
+                stack.callback(watcher.closed)
+            try:
+                if self.cfg.execute_only:
+                    self._run_only(self.cfg.execute_only)
+                else:
+                    while self.epoch <= self.cfg.optim.epochs:
+                        self.run_epoch()
+            except Stopped as stopped:
+                if self.is_training:
+                    self._persistence.save()
+                logger.info("stopped by %s; run the same command to continue", stopped)
+                raise SystemExit(stopped.exit_code) from None
+            logger.info("done: %d epochs in %s", self.epoch - 1, self.experiment.folder)
+
+    def run_epoch(self) -> None:
+        """Run the stages of one epoch and keep what came of them."""
+        results: dict[str, Metrics] = {"train": self.run_stage("train")}
+        # What follows may take long and changes no training state: stopped there, the run goes on from here.
+        self._persistence.save()
+        with self._averaged_weights():
+            if "valid" in self.dataloaders:
+                results["valid"] = self.run_stage("valid")
+            self._persistence.note_best(results, self.best_metric())
+        with self._best_weights():
+            for stage in self._due_stages():
+                results[stage] = self.run_stage(stage)
+        self._commit(results)
+
+    def run_stage(self, stage: Stage) -> Metrics:
+        """Run one stage; all but training leave the random generators and the modules' modes as they found them."""
+        started = time.monotonic()
+        self._stage = stage
+        stages = {"train": self.train, "valid": self.valid, "evaluate": self.evaluate, "generate": self.generate}
+        for module in self._registry.modules.values():
+            module.train(stage == "train")
+        if stage == "train":
+            metrics = stages[stage]()
+        else:
+            with torch.no_grad(), own_randomness(stage, self.cfg.seed, self.epoch, self.fabric.global_rank):
+                metrics = stages[stage]()
+        self._stage = None
+        if self.is_first_rank:
+            self.experiment.watcher.stage_finished(stage, self.epoch, metrics, time.monotonic() - started)
+        return metrics
+
+    def common_train_valid(self, stage: Stage) -> Metrics:
+        """Run `run_step` over the batches of a stage and return the means of its metrics over all processes."""
+        if stage == "train":
+            averages = self._train_updates()
+        else:
+            averages = self._all_batches(stage)
+        states = gather_objects(self.fabric, averages.state())
+        means = self.summarise(Averages.of(states).means())
+        if stage == "train":
+            for name, schedule in self.schedules.items():
+                means["lr" if name == "optimizer" else f"lr_{name}"] = schedule.lr
+        return means
+
+    def _train_updates(self) -> Averages:
+        optim = self.cfg.optim
+        self._announce("train", optim.updates_per_epoch)
+        with endless(self.dataloaders["train"]) as batches:
+            while self.num_updates < optim.updates_per_epoch:
+                for part in range(optim.accumulate):
+                    self._accumulates = part + 1 < optim.accumulate
+                    with self._unsynchronised(self._accumulates):
+                        self._step("train", self.num_updates, next(batches), self.averages)
+                if self.ema is not None:
+                    self.ema.update()
+                self.num_updates += 1
+                self._show(self.num_updates, optim.updates_per_epoch, self.averages)
+                self._save_or_stop()
+        return self.averages
+
+    def _all_batches(self, stage: Stage) -> Averages:
+        averages = Averages()
+        loader = self.dataloaders[stage]
+        total = len(loader)
+        self._announce(stage, total)
+        with from_the_start(loader) as batches:
+            for index, batch in enumerate(batches):
+                self._step(stage, index, batch, averages)
+                self._show(index + 1, total, averages)
+                self.stop_if_asked()
+        return averages
+
+    def _step(self, stage: Stage, index: int, batch: Any, averages: Averages) -> None:
+        self._batch = self.fabric.to_device(batch)
+        metrics = self.run_step(index, self._batch, {})
+        averages.add({name: value for name, value in metrics.items() if value is not None}, self.batch_weight(batch))
+
+    def stop_if_asked(self) -> None:
+        """Leave a stage that changes nothing as soon as a signal arrives; every process gets its own."""
+        if self._signals.number:
+            raise Stopped(self._signals.number)
+
+    def _save_or_stop(self) -> None:
+        # Asking the others costs a GPU its queue of work, so there it is not done at every update.
+        if self.device.type != "cpu" and self.num_updates % 10:
+            return
+        number, save = agree(self.fabric, self._signals.number, int(self._persistence.is_due()))
+        if number:
+            raise Stopped(number)
+        if save:
+            self._persistence.save()
+
+    def _commit(self, results: dict[str, Metrics]) -> None:
+        """End the epoch: what is written now is what a later run sees."""
+        for schedule in self.schedules.values():
+            schedule.observe(results)
+        self.history.append(results)
+        self.epoch, self.num_updates, self.averages = self.epoch + 1, 0, Averages()
+        self._persistence.save()
+        self._persistence.keep_copy(self.epoch - 1)
+        if self.is_first_rank:
+            self.experiment.write_history(self.history)
+
+    def _run_only(self, stage: Stage) -> None:
+        self.epoch = max(1, self.epoch - 1)
+        weights = self._averaged_weights() if stage == "valid" else self._best_weights()
+        with weights:
+            metrics = self.run_stage(stage)
+        if self.is_first_rank:
+            self.experiment.write_json(f"{stage}.json", {"epoch": self.epoch, "metrics": metrics})
+
+    def _due_stages(self) -> list[Stage]:
+        last = self.epoch == self.cfg.optim.epochs
+        due: list[Stage] = []
+        if "evaluate" in self.dataloaders and _is_due(self.cfg.evaluate, self.epoch, last):
+            due.append("evaluate")
+        if _is_due(self.cfg.generate, self.epoch, last):
+            due.append("generate")
+        return due
+
+    @contextmanager
+    def _averaged_weights(self) -> Iterator[None]:
+        with self.ema.swapped() if self.ema is not None else ExitStack():
+            yield
+
+    @contextmanager
+    def _best_weights(self) -> Iterator[None]:
+        with self._registry.swapped(self._persistence.best_states()):
+            yield
+
+    @contextmanager
+    def _unsynchronised(self, enabled: bool) -> Iterator[None]:
+        with ExitStack() as stack:
+            for module in self._registry.modules.values() if enabled else ():
+                stack.enter_context(self.fabric.no_backward_sync(module))  # type: ignore[arg-type]
+            yield
+
+    def _spread_over_devices(self) -> None:
+        modules = {name: module for name, module in self._registry.modules.items() if _learns(module)}
+        optimizers = self._registry.optimizers
+        if len(modules) == 1 and optimizers:
+            name, module = next(iter(modules.items()))
+            wrapped = self.fabric.setup(module, *optimizers.values())
+            for attribute, value in zip([name, *optimizers], wrapped, strict=True):
+                setattr(self, attribute, value)
+        else:
+            for name, module in modules.items():
+                setattr(self, name, self.fabric.setup_module(module))
+            for name, optimizer in optimizers.items():
+                setattr(self, name, self.fabric.setup_optimizers(optimizer))
+        for name, module in self._registry.modules.items():
+            if name not in modules:
+                module.to(self.device)
+
+    def _attribute(self, name: str) -> Any:
+        if not hasattr(self, name):
+            raise ConfigError(f"{type(self).__name__}: it has no attribute {name!r}; set it before registering it")
+        return getattr(self, name)
+
+    def _announce(self, stage: Stage, total: int) -> None:
+        if self.is_first_rank:
+            self.experiment.watcher.stage_started(stage, self.epoch, total)
+
+    def _show(self, done: int, total: int, averages: Averages) -> None:
+        if self.is_first_rank and (done % self.cfg.logging.log_updates == 0 or done == total):
+            self.experiment.watcher.step(done, averages.means())
+
+
+def _is_due(config: StageConfig, epoch: int, last: bool) -> bool:
+    return config.every is not None and (last or epoch % config.every == 0)
+
+
+def _is_finite(value: Tensor) -> bool:
+    return bool(torch.isfinite(value.detach()).all())
+
+
+def _learns(module: nn.Module) -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())

@@ -1,0 +1,27 @@
+"""Open a trained experiment by its folder alone: its stored settings and its best weights, no data."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from solfa.config import parse_config
+from solfa.environment.experiments import CONFIG
+from solfa.errors import ConfigError
+from solfa.solvers.checkpoint import BEST, read_state
+from solfa.solvers.experiment import Experiment
+from solfa.solvers.finding import find_solver
+from solfa.solvers.standard import StandardSolver
+
+
+def open_trained(folder: Path, **changes: Any) -> StandardSolver[Any]:
+    """Build the solver of an experiment with its best weights; `changes` replace top-level settings (device, codec)."""
+    settings, best = folder / CONFIG, folder / BEST
+    for path in (settings, best):
+        if not path.is_file():
+            raise ConfigError(f"{folder}: expected a trained experiment, found no {path.name}; train it first")
+    values = {**json.loads(settings.read_bytes()), **changes}
+    solver_class = find_solver(str(values.get("solver")))
+    cfg = parse_config(solver_class.Config, values, str(settings))
+    solver = solver_class(cfg, Experiment(folder, folder.name), read_state(best)["data_facts"])
+    solver.load_best()
+    return solver

@@ -1,0 +1,57 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from solfa.config import parse_config
+from solfa.solvers.checkpoint import read_state
+from solfa.solvers.experiment import Experiment
+from solfa.solvers.watching import Watcher, Watchers
+from tests.solvers.toy import ToyConfig, ToySolver, toy_values
+
+Toy = Callable[..., ToySolver]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def nobody_launched_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def toy() -> Toy:
+    """Build a toy solver in a folder: `toy(tmp_path, optim__epochs=5)`."""
+
+    def build(folder: Path, watcher: Watcher | None = None, solver: type[ToySolver] = ToySolver, **changes: Any):
+        cfg = parse_config(ToyConfig, toy_values(**changes), "toy")
+        return solver(cfg, Experiment(folder, "toy", watcher or Watchers(())))
+
+    return build
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Compare states to the last bit."""
+    if isinstance(left, torch.Tensor):
+        return torch.equal(left, right)
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(equal(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(equal(a, b) for a, b in zip(left, right, strict=True))
+    return bool(left == right)
+
+
+def same_run(left: Path, right: Path) -> bool:
+    """Tell whether two folders hold the same training state, best weights and history."""
+    files = ("checkpoint.pt", "best.pt")
+    states = all(equal(read_state(left / name), read_state(right / name)) for name in files)
+    return states and (left / "history.json").read_bytes() == (right / "history.json").read_bytes()

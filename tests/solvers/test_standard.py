@@ -1,0 +1,289 @@
+import logging
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from solfa.data.collate import Batch
+from solfa.errors import ConfigError, SolfaError
+from solfa.solvers.averages import Metrics
+from solfa.solvers.checkpoint import read_state
+from solfa.solvers.watching import Watcher
+from tests.solvers.conftest import Toy, equal, same_run
+from tests.solvers.toy import ToySolver
+
+
+class Diary(Watcher):
+    """Notes the order of events."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Any, ...]] = []
+
+    def stage_finished(self, stage: str, epoch: int, metrics: Any, seconds: float) -> None:
+        self.events.append((stage, epoch))
+
+
+class Crash(Watcher):
+    """Fails at the n-th step that it is told of."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def step(self, done: int, metrics: Any) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def test_stages_run_in_order_every_so_many_epochs_and_after_the_last(toy: Toy, tmp_path: Path) -> None:
+    diary = Diary()
+    toy(tmp_path, diary).run()
+    first = [("train", 1), ("valid", 1)]
+    second = [("train", 2), ("valid", 2), ("evaluate", 2), ("generate", 2)]
+    assert diary.events == [*first, *second, *((stage, 3) for stage, _ in second)]
+
+
+@pytest.mark.parametrize(("num_clips", "updates"), [(5, 7), (22, 2), (22, 13)])
+def test_an_epoch_has_exactly_its_updates_whatever_the_length_of_the_loader(
+    toy: Toy, tmp_path: Path, num_clips: int, updates: int
+) -> None:
+    solver = toy(tmp_path, num_clips=num_clips, optim__updates_per_epoch=updates, optim__epochs=2)
+    solver.run()
+    assert solver.schedules["optimizer"].updates == 2 * updates
+
+
+@pytest.mark.parametrize("after", [1, 3, 7, 8, 11, 20, 22])
+def test_run_interrupted_after_any_update_ends_as_an_unbroken_one(toy: Toy, tmp_path: Path, after: int) -> None:
+    toy(tmp_path / "whole").run()
+    with pytest.raises(KeyboardInterrupt):
+        toy(tmp_path / "broken", Crash(after), checkpoint__minutes=1e-9).run()
+    toy(tmp_path / "broken", checkpoint__minutes=1e-9).run()
+    assert same_run(tmp_path / "whole", tmp_path / "broken")
+
+
+def test_resume_with_other_numbers_of_workers_changes_nothing(toy: Toy, tmp_path: Path) -> None:
+    toy(tmp_path / "whole").run()
+    with pytest.raises(KeyboardInterrupt):
+        toy(tmp_path / "broken", Crash(5), checkpoint__minutes=1e-9).run()
+    toy(tmp_path / "broken", num_workers=2).run()
+    # Starting worker processes draws from Python's own generator, so the whole state cannot be compared.
+    whole, broken = (read_state(tmp_path / name / "checkpoint.pt") for name in ("whole", "broken"))
+    for part in ("states", "ema", "loader", "history"):
+        assert equal(whole[part], broken[part])
+
+
+def test_accumulated_batches_make_one_update_of_their_mean_gradient(toy: Toy, tmp_path: Path) -> None:
+    class NoDropout(ToySolver):
+        def build_model(self) -> None:
+            super().build_model()
+            self.model[2].p = 0.0
+
+    common = {"optim__epochs": 2, "optim__updates_per_epoch": 2, "optim__clip_norm": None, "solver": NoDropout}
+    # Twenty clips are five batches of four or ten of two: the same clips in the same order.
+    whole = toy(tmp_path / "a", num_clips=20, batch_size=4, **common)
+    parts = toy(tmp_path / "b", num_clips=20, batch_size=2, optim__accumulate=2, **common)
+    whole.run()
+    parts.run()
+    for left, right in zip(whole.model.parameters(), parts.model.parameters(), strict=True):
+        torch.testing.assert_close(left, right, atol=1e-6, rtol=1e-5)
+
+
+def test_validation_uses_averaged_weights_and_puts_the_trained_ones_back(toy: Toy, tmp_path: Path) -> None:
+    seen: list[dict[str, torch.Tensor]] = []
+
+    class Looking(ToySolver):
+        def valid(self) -> Metrics:
+            seen.append({name: value.clone() for name, value in self.model.state_dict().items()})
+            return super().valid()
+
+    solver = toy(tmp_path, solver=Looking, optim__epochs=1)
+    solver.run()
+    assert solver.ema is not None
+    averages = solver.ema.state_dict()["averages"]["model"]
+    trained = solver.model.state_dict()
+    assert all(torch.equal(seen[0][name], averages[name]) for name in averages)
+    assert any(not torch.equal(seen[0][name], trained[name]) for name in averages)
+    best = read_state(tmp_path / "best.pt")["states"]["model"]
+    assert all(torch.equal(best[name], averages[name]) for name in averages)
+
+
+def test_evaluation_and_generation_use_the_best_weights_not_the_last(toy: Toy, tmp_path: Path) -> None:
+    seen: list[float] = []
+
+    class Worsening(ToySolver):
+        def valid(self) -> Metrics:
+            return {"loss": float(self.epoch)}
+
+        def evaluate(self) -> Metrics:
+            seen.append(float(next(self.model.parameters()).sum()))
+            return {}
+
+    toy(tmp_path, solver=Worsening, evaluate__every=1).run()
+    best = read_state(tmp_path / "best.pt")
+    assert best["epoch"] == 1
+    expected = float(best["states"]["model"]["0.weight"].sum())
+    assert seen == [expected] * 3
+
+
+def test_stages_other_than_training_do_not_move_the_random_generators(toy: Toy, tmp_path: Path) -> None:
+    toy(tmp_path / "often", generate__every=1, evaluate__every=1).run()
+    toy(tmp_path / "never", generate__every=None, evaluate__every=None).run()
+    states = [read_state(tmp_path / name / "checkpoint.pt")["states"]["model"] for name in ("often", "never")]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_execute_only_runs_one_stage_and_trains_nothing(toy: Toy, tmp_path: Path) -> None:
+    toy(tmp_path).run()
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+    diary = Diary()
+    toy(tmp_path, diary, execute_only="evaluate").run()
+    assert diary.events == [("evaluate", 3)]
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+    assert (tmp_path / "evaluate.json").exists()
+
+
+def test_execute_only_without_anything_trained_is_refused(toy: Toy, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="found no checkpoint"):
+        toy(tmp_path, execute_only="generate").run()
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_with_the_clips_and_keeps_the_last_state(
+    toy: Toy, tmp_path: Path
+) -> None:
+    solver = toy(tmp_path, broken_clip="clip7", checkpoint__minutes=1e-9, optim__updates_per_epoch=50)
+    with pytest.raises(SolfaError, match=r"expected a finite loss, found nan; the clips of the batch are .*'clip7'"):
+        solver.run()
+    if (tmp_path / "checkpoint.pt").exists():
+        state = read_state(tmp_path / "checkpoint.pt")
+        assert all(torch.isfinite(value).all() for value in state["states"]["model"].values())
+    assert all(torch.isfinite(parameter).all() for parameter in solver.model.parameters())
+
+
+def test_a_gradient_that_is_not_finite_is_not_applied(toy: Toy, tmp_path: Path) -> None:
+    class Exploding(ToySolver):
+        def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
+            # The square root has a finite value and an infinite slope at zero.
+            return {"norm": self.update((self.model(batch.arrays) * 0).abs().sum().sqrt())}
+
+    solver = toy(tmp_path, solver=Exploding)
+    with pytest.raises(SolfaError, match="norm of the gradient"):
+        solver.run()
+    assert all(torch.isfinite(parameter).all() for parameter in solver.model.parameters())
+
+
+def test_sigterm_saves_between_two_updates_and_the_rest_follows_exactly(toy: Toy, tmp_path: Path) -> None:
+    class Terminate(Watcher):
+        def step(self, done: int, metrics: Any) -> None:
+            if done == 4:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    toy(tmp_path / "whole").run()
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as stopped:
+        toy(tmp_path / "stopped", Terminate(), checkpoint__minutes=None).run()
+    assert stopped.value.code == 128 + signal.SIGTERM
+    assert read_state(tmp_path / "stopped" / "checkpoint.pt")["num_updates"] == 4
+    assert signal.getsignal(signal.SIGTERM) is before
+    toy(tmp_path / "stopped").run()
+    assert same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_copies_are_kept_every_so_many_epochs_and_only_the_last_of_them(toy: Toy, tmp_path: Path) -> None:
+    toy(tmp_path, optim__epochs=7, checkpoint__save_every=2, checkpoint__keep_last=2).run()
+    assert sorted(path.name for path in tmp_path.glob("checkpoint_*")) == ["checkpoint_0004.pt", "checkpoint_0006.pt"]
+    assert read_state(tmp_path / "checkpoint_0006.pt")["epoch"] == 7
+
+
+def test_continue_from_another_experiment_takes_its_best_weights_and_says_so(
+    toy: Toy, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    toy(tmp_path / "first").run()
+    with caplog.at_level(logging.INFO):
+        solver = toy(tmp_path / "second", continue_from=str(tmp_path / "first"), optim__optimizer__lr=1e-12)
+        solver._persistence.restore()
+    best = read_state(tmp_path / "first" / "best.pt")["states"]["model"]
+    assert all(torch.equal(best[name], value) for name, value in solver.model.state_dict().items())
+    assert solver.schedules["optimizer"].updates == 0
+    assert "took model from" in caplog.text
+    assert "optimizer, schedule start afresh" in caplog.text
+
+
+def test_continue_from_keeps_optimizer_and_schedule_when_asked(toy: Toy, tmp_path: Path) -> None:
+    toy(tmp_path / "first").run()
+    solver = toy(
+        tmp_path / "second",
+        continue_from=str(tmp_path / "first"),
+        continue_keep=["optimizer", "schedule"],
+        optim__epochs=9,
+    )
+    solver._persistence.restore()
+    assert solver.schedules["optimizer"].updates == 21
+    steps = [float(state["step"]) for state in solver.optimizer.state_dict()["state"].values()]
+    assert steps == [21.0] * len(steps)
+
+
+def test_own_checkpoint_comes_before_continue_from(
+    toy: Toy, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    toy(tmp_path / "first").run()
+    toy(tmp_path / "second", seed=5).run()
+    own = read_state(tmp_path / "second" / "checkpoint.pt")["states"]["model"]
+    with caplog.at_level(logging.INFO):
+        solver = toy(tmp_path / "second", seed=5, continue_from=str(tmp_path / "first"))
+        solver._persistence.restore()
+    assert all(torch.equal(own[name], value) for name, value in solver.model.state_dict().items())
+    assert "from its own folder" in caplog.text
+
+
+def test_unknown_pretrained_weights_get_a_sentence(toy: Toy, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="continue_from: expected an experiment"):
+        toy(tmp_path, continue_from=str(tmp_path / "nowhere")).run()
+
+
+def test_registering_what_is_not_there_or_no_module_is_refused(toy: Toy, tmp_path: Path) -> None:
+    class Forgetful(ToySolver):
+        def build_model(self) -> None:
+            self.register_stateful("model")
+
+    class Confused(ToySolver):
+        def build_model(self) -> None:
+            self.model = 3
+            self.register_best("model")
+
+    with pytest.raises(ConfigError, match="no attribute 'model'"):
+        toy(tmp_path, solver=Forgetful)
+    with pytest.raises(ConfigError, match="expected a torch module, found a int"):
+        toy(tmp_path, solver=Confused)
+
+
+def test_an_unknown_best_metric_is_answered_with_those_there_are(toy: Toy, tmp_path: Path) -> None:
+    class Wishful(ToySolver):
+        def best_metric(self) -> str:
+            return "fad"
+
+    with pytest.raises(ConfigError, match="expected one of loss, found 'fad'"):
+        toy(tmp_path, solver=Wishful).run()
+
+
+def test_plain_values_can_be_stateful(toy: Toy, tmp_path: Path) -> None:
+    class Counting(ToySolver):
+        def build_model(self) -> None:
+            super().build_model()
+            self.seen = 0
+            self.register_stateful("seen")
+
+        def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
+            if self.is_training:
+                self.seen += len(batch)
+            return super().run_step(idx, batch, metrics)
+
+    with pytest.raises(KeyboardInterrupt):
+        toy(tmp_path, Crash(5), solver=Counting, checkpoint__minutes=1e-9).run()
+    solver = toy(tmp_path, solver=Counting)
+    solver.run()
+    whole = toy(tmp_path / "whole", solver=Counting)
+    whole.run()
+    assert solver.seen == whole.seen > 0
