@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from solfa.cli import convert, dataset, demo, doctor, encode, generate, info, pre_encode
+from solfa.cli import convert, dataset, demo, doctor, encode, export_model, generate, info, pre_encode
 from solfa.cli.console import errors, visible
 from solfa.errors import AudioError, ConfigError, SolfaError, StoreError
 from solfa.version import __version__
@@ -33,6 +33,7 @@ pre_encode.add_to(app)
 dataset.add_to(app)
 convert.add_to(app)
 generate.add_to(app)
+export_model.add_to(app)
 info.add_to(app)
 doctor.add_to(app)
 

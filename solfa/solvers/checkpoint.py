@@ -6,7 +6,6 @@ XP/best.pt               the weights of the best epoch, and nothing else: what g
 """
 
 import os
-import pickle
 import re
 import secrets
 from collections.abc import Mapping
@@ -23,6 +22,8 @@ FORMAT = 1
 LAST = "checkpoint.pt"
 BEST = "best.pt"
 _COPY = re.compile(r"checkpoint_(\d+)\.pt")
+_CODE = re.compile(r"GLOBAL (\S+)")
+"""How torch names what a file wants to call."""
 
 
 def write_state(path: Path, state: Mapping[str, Any]) -> None:
@@ -44,9 +45,14 @@ def read_state(path: Path) -> dict[str, Any]:
     """Read a state to the CPU, refusing anything but tensors and plain values."""
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        reason = str(error).partition("\n")[0]
-        raise StoreError(f"{path}: expected a checkpoint written by Solfa, found another file ({reason})") from None
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        # Bytes that are no checkpoint fail anywhere in the unpickler: a KeyError, an IndexError, a UnicodeDecodeError.
+        # What torch says of it is not repeated: it recommends to read the file unsafely.
+        code = _CODE.search(str(error))
+        reason = f"code in it ({code[1]}), which is not run" if code else "another file, or a damaged one"
+        raise StoreError(f"{path}: expected a checkpoint written by Solfa, found {reason}") from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         found = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise StoreError(f"{path}: expected a checkpoint of format {FORMAT}, found {found!r}")

@@ -40,9 +40,14 @@ def _declares_solver(module: ast.Module) -> bool:
 
 
 def _exists(module_name: str) -> bool:
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        return False
     try:
         return find_spec(module_name) is not None
-    except ModuleNotFoundError:  # of a parent package
+    except ModuleNotFoundError as error:
+        # Of a parent package; another name is something that the parent itself wants to import.
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
         return False
 
 

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from solfa.models.conditioners.text import TextConditioner, TextConfig
 from solfa.models.conditions import Conditions
 from solfa.models.generation import GenerationSettings
 from solfa.models.lm import CodecLM, CodecLMConfig, cross_entropy, inputs_and_targets
-from solfa.models.musicgen import load_musicgen
+from solfa.models.musicgen import load_musicgen, save_musicgen
 from solfa.nn.int8 import quantise_linears
 from solfa.solvers.averages import Metrics
 from solfa.solvers.config import SolverConfig, StageConfig
@@ -191,12 +192,18 @@ class LMSolver(StandardSolver[LMConfig]):
             told += " and the projection of its text"
         return told + "; everything else starts afresh"
 
+    def export_model(self, directory: Path, source: str | None) -> str:
+        """Write a MusicGen checkpoint: the decoder alone, or all of `source`, from which it was tuned."""
+        projection = self._text_conditioner(source).output_proj.state_dict() if source is not None else None
+        save_musicgen(self.network.lm, directory, source=source, text_projection=projection)
+        return "a MusicgenForCausalLM" if source is None else f"a MusicGen model with the other parts of {source}"
+
     def _text_conditioner(self, location: str) -> TextConditioner:
         parts = self.network.conditioners.conditioners.values()
         found = [part for part in parts if isinstance(part, TextConditioner)]
         if len(found) != 1:
             raise ConfigError(
-                f"continue_from: {location} is conditioned on text, so it needs one text conditioner, "
+                f"{location}: it is conditioned on text, so it needs one text conditioner, "
                 f"found {len(found)}; choose conditioner=text"
             )
         return found[0]

@@ -10,6 +10,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from solfa.codecs.protocol import Codec, Encoded
+from solfa.models.conditioners.protocol import Tokens
 from solfa.models.conditioners.set import ConditionerSet
 from solfa.models.generation import GenerationSettings, generate
 from solfa.models.lm import CodecLM
@@ -56,15 +57,17 @@ def generate_clips(
     """Generate the requested clips, those of equal length together; they come in the order of their lengths."""
     batches = list(_batches(requests, codec.frame_rate, clips_at_once))
     total = sum(num_frames * len(batch) for num_frames, batch in batches)
+    # All at once, so that a condition which the model does not have is found out before the first clip is generated.
+    tokens_of = [network.conditioners.tokenize([request.attributes for request in batch]) for _, batch in batches]
     done = 0
-    for num_frames, batch in batches:
+    for (num_frames, batch), tokens in zip(batches, tokens_of, strict=True):
         before, weight = done, num_frames * len(batch)
 
         def report(step: int, steps: int, before: int = before, weight: int = weight) -> None:
             if on_step is not None:
                 on_step(before + weight * step // steps, total)
 
-        codes = _generate_batch(network, batch, num_frames, settings, report)
+        codes = _generate_batch(network, batch, tokens, num_frames, settings, report)
         done += weight
         for request, row in zip(batch, codes, strict=True):
             yield _decode(codec, request, row, settings)
@@ -83,12 +86,16 @@ def _batches(
 
 
 def _generate_batch(
-    network: Network, batch: Sequence[ClipRequest], num_frames: int, settings: GenerationSettings, on_step: Progress
+    network: Network,
+    batch: Sequence[ClipRequest],
+    tokens: Mapping[str, Tokens],
+    num_frames: int,
+    settings: GenerationSettings,
+    on_step: Progress,
 ) -> Int64[Tensor, "B K T"]:
-    tokens = network.conditioners.tokenize([request.attributes for request in batch])
     with torch.inference_mode():
         conditions = network.conditioners(tokens)
-    prompts = [request.prompt for request in batch if request.prompt is not None]
+    prompts = [request.prompt for request in batch if request.prompt is not None and request.prompt_frames]
     codes: Tensor = generate(
         network.lm,
         conditions,

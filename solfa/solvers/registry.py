@@ -67,17 +67,17 @@ def load_state(name: str, value: Any, state: Any, sharded_by: nn.Module | None =
 
 def load_module(name: str, module: nn.Module, state: Mapping[str, Any]) -> None:
     """Load weights strictly; what does not fit is named."""
-    own = module.state_dict()
-    for key in own.keys() | state.keys():
-        if key not in state or key not in own:
-            where = "the checkpoint" if key not in state else "the model"
-            raise StoreError(f"{name}.{key}: missing in {where}; it belongs to another model or version")
-        if isinstance(own[key], Tensor) and own[key].shape != state[key].shape:
+    for key, own in module.state_dict().items():
+        if isinstance(own, Tensor) and key in state and own.shape != state[key].shape:
             raise StoreError(
-                f"{name}.{key}: expected the shape {tuple(own[key].shape)}, found {tuple(state[key].shape)} in the "
+                f"{name}.{key}: expected the shape {tuple(own.shape)}, found {tuple(state[key].shape)} in the "
                 "checkpoint; use the model settings it was trained with"
             )
-    module.load_state_dict(dict(state))
+    # Compared only now, because a module may make room for what it is given (the table of a vocabulary).
+    missing, unexpected = module.load_state_dict(dict(state), strict=False)
+    for key in [*missing, *unexpected]:
+        where = "the checkpoint" if key in missing else "the model"
+        raise StoreError(f"{name}.{key}: missing in {where}; it belongs to another model or version")
 
 
 class Registry:
@@ -128,9 +128,9 @@ class Registry:
     def swapped(self, states: Mapping[str, Any]) -> Iterator[None]:
         """Put other states into modules while the context is open, and the exact old ones back afterwards."""
         before = {name: _copied(state_of(self._attribute(name))) for name in states}
-        for name, state in states.items():
-            load_state(name, self._attribute(name), state)
         try:
+            for name, state in states.items():
+                load_state(name, self._attribute(name), state)
             yield
         finally:
             for name, state in before.items():

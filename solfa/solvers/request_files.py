@@ -6,7 +6,9 @@ captions.jsonl    the same keys
 """
 
 import csv
+import io
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,25 +26,47 @@ def read_requests(path: Path, defaults: AudioRequest) -> list[AudioRequest]:
     requests = [_request(path, number, row, defaults) for number, row in enumerate(_rows(path))]
     if not requests:
         raise ConfigError(f"{path}: expected at least one caption, found none")
-    names = [request.name for request in requests]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ConfigError(f"{path}: expected names that differ, found {twice[0]!r} more than once")
+    (name, times), *_ = Counter(request.name for request in requests).most_common(1)
+    if times > 1:
+        raise ConfigError(f"{path}: expected names that differ, found {name!r} more than once")
     return requests
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    text = path.read_text("utf-8-sig")
-    if path.suffix == ".csv":
-        yield from csv.DictReader(text.splitlines())
-    elif path.suffix == ".jsonl":
-        for number, line in enumerate(text.splitlines(), 1):
+    kind = path.suffix.lower()
+    if kind == ".csv":
+        yield from _table(path, _content(path))
+    elif kind == ".jsonl":
+        for number, line in enumerate(_lines(path), 1):
             if line.strip():
                 yield _json_object(path, number, line)
-    elif path.suffix == ".txt":
-        yield from ({"caption": line.strip()} for line in text.splitlines() if line.strip())
+    elif kind == ".txt":
+        yield from ({"caption": line.strip()} for line in _lines(path) if line.strip())
     else:
         raise ConfigError(f"{path}: expected captions as .txt, .csv or .jsonl, found {path.suffix or 'no extension'}")
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: expected UTF-8, found other bytes at position {error.start}") from None
+
+
+def _lines(path: Path) -> list[str]:
+    # Not splitlines(): that also ends a line at characters which captions may hold, such as U+2028.
+    return _content(path).replace("\r\n", "\n").split("\n")
+
+
+def _table(path: Path, content: str) -> Iterator[Mapping[str, Any]]:
+    reader = csv.DictReader(io.StringIO(content, newline=""), strict=True)
+    try:
+        for number, row in enumerate(reader, 1):
+            if None in row:
+                raise ConfigError(f"{path}, row {number}: more values than columns; put quotes around a caption")
+            yield row
+    except csv.Error as error:
+        raise ConfigError(f"{path}, line {reader.line_num}: expected a row of a table, found {error}") from None
 
 
 def _json_object(path: Path, number: int, line: str) -> Mapping[str, Any]:
@@ -63,16 +87,20 @@ def _request(path: Path, number: int, row: Mapping[str, Any], defaults: AudioReq
     seconds, seed = given.pop("seconds", defaults.seconds), given.pop("seed", defaults.seed + number)
     try:
         seconds, seed = float(seconds), int(seed)
-    except ValueError:
+    except (TypeError, ValueError, OverflowError):
         raise ConfigError(
             f"{path}, row {number + 1}: expected numbers, found seconds {seconds!r} and seed {seed!r}"
         ) from None
-    return AudioRequest(
-        name=str(given.pop("name", f"{number:04d}")),
-        seconds=seconds,
-        seed=seed,
-        text=str(texts[0]) if texts else defaults.text,
-        attributes={**defaults.attributes, **given},
-        prompt=defaults.prompt,
-        prompt_seconds=defaults.prompt_seconds,
-    )
+    name = str(given.pop("name", f"{number:04d}"))
+    try:
+        return AudioRequest(
+            name=name,
+            seconds=seconds,
+            seed=seed,
+            text=str(texts[0]) if texts else defaults.text,
+            attributes={**defaults.attributes, **given},
+            prompt=defaults.prompt,
+            prompt_seconds=defaults.prompt_seconds,
+        )
+    except ConfigError as error:
+        raise ConfigError(f"{path}, row {number + 1}: {error}") from None

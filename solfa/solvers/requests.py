@@ -1,5 +1,6 @@
 """What a person asks a trained experiment for, before the task turns it into its own terms."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,9 @@ from solfa.audio.channels import Audio
 from solfa.audio.probe import probe
 from solfa.audio.read import read_span
 from solfa.audio.recording import Location
-from solfa.errors import ConfigError
+from solfa.errors import AudioError, ConfigError
+
+MAX_SEED = 2**63
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,25 @@ class AudioRequest:
     prompt_seconds: float | None = None
     """How much of it; None for all."""
 
+    def __post_init__(self) -> None:
+        for name, value in (("seconds", self.seconds), ("prompt_seconds", self.prompt_seconds)):
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(f"clip {self.name!r}: expected {name} above 0, found {value:g}")
+        if not 0 <= self.seed < MAX_SEED:
+            raise ConfigError(f"clip {self.name!r}: expected a seed from 0 to {MAX_SEED - 1}, found {self.seed}")
+        if self.prompt is None and self.prompt_seconds is not None:
+            raise ConfigError(f"clip {self.name!r}: prompt_seconds says how much of a prompt, found no prompt")
+
 
 def read_prompt(request: AudioRequest, sample_rate: int, num_channels: int) -> Audio:
     """Read the beginning of the prompt in the form of a codec, `[C, N]`."""
+    try:
+        return _read_prompt(request, sample_rate, num_channels)
+    except AudioError as error:
+        raise AudioError(f"{request.prompt}: {error}") from None
+
+
+def _read_prompt(request: AudioRequest, sample_rate: int, num_channels: int) -> Audio:
     assert request.prompt is not None
     location = Location(request.prompt, format_hint=request.prompt.suffix.lower())
     info = probe(location)
@@ -40,4 +59,5 @@ def read_prompt(request: AudioRequest, sample_rate: int, num_channels: int) -> A
             f"{request.prompt}: the prompt is {seconds:.2f} s and counts towards the clip, which is to have "
             f"{request.seconds:.2f} s; ask for more seconds, or use less of it with --prompt-seconds"
         )
-    return read_span(location, info, 0, round(seconds * info.sample_rate), sample_rate, num_channels)
+    num_samples = max(1, round(seconds * info.sample_rate))
+    return read_span(location, info, 0, num_samples, sample_rate, num_channels)

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import torch
@@ -145,6 +146,10 @@ class StandardSolver(Generic[C]):
     ) -> Iterator[GeneratedClip]:
         """Generate what `solfa generate` asks for; `options` are how to draw, where they are not the experiment's."""
         raise ConfigError(f"solver {self.cfg.solver}: it does not generate audio")
+
+    def export_model(self, directory: Path, source: str | None) -> str:
+        """Write the trained model in the layout that other tools read, into a new directory; say what was written."""
+        raise ConfigError(f"solver {self.cfg.solver}: there is no other layout for its model")
 
     # What a task calls.
 

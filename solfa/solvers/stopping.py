@@ -17,7 +17,10 @@ class Stopped(Exception):  # noqa: N818 - nothing is wrong: it ends a run as ask
 
 
 class StopSignals:
-    """While entered, SIGTERM and SIGINT are noted instead of obeyed; a second one is obeyed at once."""
+    """While entered, SIGTERM and SIGINT are noted instead of obeyed; a second one of the same kind is obeyed at once.
+
+    Ctrl-C reaches every process of a terminal, and whoever started them may add a SIGTERM: together they ask once.
+    """
 
     def __init__(self) -> None:
         self.number = 0
@@ -25,6 +28,7 @@ class StopSignals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopSignals":
+        self.number = 0
         for number in (signal.SIGTERM, signal.SIGINT):
             try:
                 self._before[number] = signal.signal(number, self._note)

@@ -6,11 +6,14 @@ from typing import Any
 
 from solfa.config import parse_config
 from solfa.environment.experiments import CONFIG
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, StoreError
 from solfa.solvers.checkpoint import BEST, read_state
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.finding import find_solver
 from solfa.solvers.standard import StandardSolver
+
+_ALONE = {"strategy": "auto", "num_nodes": 1}
+"""However many processes trained it: one opens it."""
 
 
 def open_trained(folder: Path, **changes: Any) -> StandardSolver[Any]:
@@ -19,9 +22,19 @@ def open_trained(folder: Path, **changes: Any) -> StandardSolver[Any]:
     for path in (settings, best):
         if not path.is_file():
             raise ConfigError(f"{folder}: expected a trained experiment, found no {path.name}; train it first")
-    values = {**json.loads(settings.read_bytes()), **changes}
+    values = {**_stored(settings), **_ALONE, **changes}
     solver_class = find_solver(str(values.get("solver")))
     cfg = parse_config(solver_class.Config, values, str(settings))
     solver = solver_class(cfg, Experiment(folder, folder.name), read_state(best)["data_facts"])
     solver.load_best()
     return solver
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise StoreError(f"{path}: expected the settings of a run, found no JSON ({error})") from None
+    if not isinstance(values, dict):
+        raise StoreError(f"{path}: expected the settings of a run, found a {type(values).__name__}")
+    return values

@@ -55,7 +55,14 @@ def write_musicgen(directory: Path) -> Path:
             hidden_size=8, num_filters=2, num_residual_layers=1, upsampling_ratios=[2, 2], codebook_size=16
         ).to_dict(),
         decoder=MusicgenDecoderConfig(
-            vocab_size=16, hidden_size=16, num_hidden_layers=1, ffn_dim=16, num_attention_heads=2, num_codebooks=2
+            vocab_size=16,
+            hidden_size=16,
+            num_hidden_layers=1,
+            ffn_dim=16,
+            num_attention_heads=2,
+            num_codebooks=2,
+            pad_token_id=16,
+            bos_token_id=16,
         ).to_dict(),
     )
     MusicgenForConditionalGeneration(config).save_pretrained(directory)
