@@ -1,0 +1,64 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import solfa
+from solfa.environment.teams import read_team
+from solfa.solvers.config import SolverConfig
+from solfa.solvers.finding import find_solver, own_solvers
+
+CONF = Path(solfa.__file__).parent / "conf"
+GROUPS = {"solver", "model", "dset", "conditioner", "experiment"}
+FILES = sorted(path.relative_to(CONF) for path in CONF.rglob("*.yaml"))
+NEEDED = ["dset.train=music.solfa"]
+"""What `lm/base` leaves to the user."""
+
+
+@pytest.fixture(scope="module")
+def main() -> Any:
+    from solfa.train import main as entry
+
+    return entry
+
+
+def overrides_for(path: Path) -> list[str]:
+    """Choose a file by its group on top of a complete run."""
+    group, name = path.parts[0], "/".join(path.with_suffix("").parts[1:])
+    first = [] if group in ("solver", "experiment") else ["solver=lm/base"]
+    return [*first, f"{group}={name}", *NEEDED]
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.parts[0] in GROUPS], ids=str)
+def test_every_file_of_a_group_composes_to_valid_settings(main: Any, path: Path) -> None:
+    if path == Path("solver/standard.yaml"):
+        pytest.skip("what solvers begin with, no solver itself")
+    settings = main.settings(main.compose(overrides_for(path)))
+    assert isinstance(settings.cfg, SolverConfig)
+
+
+def test_there_is_no_file_that_nothing_checks() -> None:
+    others = {path for path in FILES if path.parts[0] not in GROUPS}
+    assert {path.parts[0] for path in others} == {"config.yaml", "teams", "pre_encode"}
+    for path in others:
+        if path.parts[0] == "teams":
+            assert read_team(CONF / path)
+
+
+def test_every_solver_has_a_file_that_chooses_it(main: Any) -> None:
+    solvers = [path for path in FILES if path.parts[0] == "solver" and path.name != "standard.yaml"]
+    chosen = {main.settings(main.compose(overrides_for(path))).cfg.solver for path in solvers}
+    assert chosen == set(own_solvers())
+
+
+def test_the_shared_file_shows_every_key_that_all_solvers_have() -> None:
+    shown = yaml.safe_load((CONF / "solver" / "standard.yaml").read_text())
+    # The task names itself and its data.
+    assert set(SolverConfig.model_fields) - set(shown) == {"solver", "dset", "dataset"}
+    assert set(shown) <= set(SolverConfig.model_fields)
+
+
+@pytest.mark.parametrize("name", own_solvers())
+def test_a_solver_names_its_own_config(name: str) -> None:
+    assert issubclass(find_solver(name).Config, SolverConfig)
