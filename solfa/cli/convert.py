@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solfa.cli.console import console, human_bytes, human_seconds, progress_bar, visible
 from solfa.cli.dataset import DatasetArgument
+from solfa.ui.terminal import console, human_bytes, human_seconds, progress_bar, visible
 
 if TYPE_CHECKING:
     from solfa.store.legacy import ArrayLayout
@@ -121,9 +121,9 @@ def import_(
     ] = False,
 ) -> None:
     """Import arrays that another tool encoded, and carry on from there."""
-    from solfa.cli.console import print_failures
     from solfa.config import parse_config
     from solfa.encoding.import_legacy import ArrayFacts, import_legacy
+    from solfa.ui.terminal import print_failures
 
     given = {"kind": kind, "sample_rate": sample_rate, "hop_length": hop_length, "codebook_size": codebook_size}
     said = {name: value for name, value in given.items() if value is not None}

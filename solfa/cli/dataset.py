@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from solfa.cli.console import (
+from solfa.ui.numbers import plural
+from solfa.ui.terminal import (
     console,
     human_bytes,
     human_seconds,
@@ -14,7 +15,6 @@ from solfa.cli.console import (
     progress_bar,
     visible,
 )
-from solfa.ui.numbers import plural
 
 DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder that `solfa encode` made.")]
 

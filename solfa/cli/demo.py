@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from solfa.cli.console import console, print_facts, visible
+from solfa.ui.terminal import console, print_facts, visible
 
 
 def add_to(app: typer.Typer) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solfa.cli.console import Bar, console, human_bytes, human_seconds, print_facts, print_failures, visible
 from solfa.ui.numbers import plural
+from solfa.ui.terminal import Bar, console, human_bytes, human_seconds, print_facts, print_failures, visible
 
 if TYPE_CHECKING:
     from solfa.encoding.report import EncodeReport, Totals

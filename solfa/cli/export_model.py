@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from solfa.cli.console import console, visible
+from solfa.ui.terminal import console, visible
 
 EXAMPLES = """
 [bold]Examples[/]

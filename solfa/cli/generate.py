@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.cli.console import console, progress_bar, visible
+from solfa.ui.terminal import console, progress_bar, visible
 
 if TYPE_CHECKING:
     from solfa.solvers.requests import AudioRequest
@@ -138,7 +138,10 @@ def _attributes(values: Sequence[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ConfigError(f"--set: expected NAME=VALUE, found {text!r}")
-        attributes[name] = yaml.safe_load(value)
+        try:
+            attributes[name] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise ConfigError(f"--set: expected NAME=VALUE with a value as in YAML, found {text!r}") from None
     return attributes
 
 
@@ -146,7 +149,10 @@ def _refuse_existing(out: Path, requests: "Sequence[AudioRequest]", audio_format
     from solfa.errors import ConfigError
     from solfa.store.export.names import flat_name
 
-    there = [name for request in requests if (out / (name := f"{flat_name(request.name)}.{audio_format}")).exists()]
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out: expected a folder, found the file {out}")
+    names = [f"{flat_name(request.name)}.{extension}" for request in requests for extension in (audio_format, "json")]
+    there = [name for name in names if (out / name).exists()]
     if there and not overwrite:
         raise ConfigError(f"{out}: {there[0]} is there already; choose another --out, or add --overwrite")
 

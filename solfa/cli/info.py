@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.cli.console import console, errors, print_facts, visible
 from solfa.errors import ConfigError
+from solfa.ui.terminal import console, errors, print_facts, visible
 
 if TYPE_CHECKING:
     from solfa.environment.experiments import ExperimentRecord

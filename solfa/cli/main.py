@@ -9,9 +9,9 @@ import sys
 
 import typer
 
-from solfa.cli import convert, dataset, demo, doctor, encode, export_model, generate, info, pre_encode
-from solfa.cli.console import errors, visible
+from solfa.cli import convert, dataset, demo, doctor, encode, export_model, generate, grid, info, pre_encode, train
 from solfa.errors import AudioError, ConfigError, SolfaError, StoreError
+from solfa.ui.terminal import errors, visible
 from solfa.version import __version__
 
 INTERRUPTED = 130
@@ -32,6 +32,8 @@ encode.add_to(app)
 pre_encode.add_to(app)
 dataset.add_to(app)
 convert.add_to(app)
+train.add_to(app)
+grid.add_to(app)
 generate.add_to(app)
 export_model.add_to(app)
 info.add_to(app)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.cli.console import console, human_seconds, print_facts, print_failures, visible
+from solfa.ui.terminal import console, human_seconds, print_facts, print_failures, visible
 
 if TYPE_CHECKING:
     from solfa.encoding.pre_encode import PreEncodeReport

@@ -1,0 +1,71 @@
+"""`solfa train`: run an experiment, alone or as several processes."""
+
+from typing import Annotated
+
+import typer
+
+from solfa.ui.terminal import console, visible
+
+EXAMPLES = """
+[bold]Examples[/]
+
+  solfa train solver=lm/debug
+
+  solfa train solver=lm/base dset=mine optim.epochs=50 device=cuda
+
+  solfa train -d --ddp-workers 2 solver=lm/debug
+
+  solfa train -f SIG optim.optimizer.lr=1e-4
+
+An experiment is named by what differs from the files in conf/, and the same command goes on where it was stopped.
+`dora run` with the same overrides is the same experiment. Folders with YAML of your own, laid out as solfa/conf, are
+named in SOLFA_SEARCH_PATH.
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("train", epilog=EXAMPLES)(train)
+
+
+def train(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="What differs: a file of a group, or a value.", show_default=False),
+    ] = None,
+    ddp: Annotated[bool, typer.Option("-d", "--ddp", help="Run several processes on this machine.")] = False,
+    ddp_workers: Annotated[
+        int | None, typer.Option(help="How many; implies -d.", show_default="one per GPU, two on a CPU")
+    ] = None,
+    from_sig: Annotated[
+        str | None, typer.Option("-f", "--from-sig", metavar="SIG", help="Begin with the overrides of an experiment.")
+    ] = None,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Delete the experiment's folder first, and start anew.")
+    ] = False,
+) -> None:
+    """Train a model, or go on training it, in the folder of its experiment."""
+    import os
+
+    from solfa.cli.dora_main import load_main
+    from solfa.environment.experiments import find_experiment
+    from solfa.environment.ranks import read_rank
+    from solfa.errors import ConfigError
+
+    main, rank = load_main(), read_rank(os.environ)
+    if clear and rank.world_size > 1:
+        raise ConfigError("--clear: several processes are being started; clear first, in one process")
+    before: list[str] = []
+    if from_sig is not None:
+        before = list(main.get_argv_from_sig(find_experiment(main.environment.xps_dir, from_sig).name))
+    xp = main.compose([*before, *(overrides or [])])
+    main.check(xp, is_cleared=clear)
+    if rank.rank == 0:
+        console.print(f"experiment [bold]{xp.sig}[/] in {visible(str(xp.folder))}", soft_wrap=True, highlight=False)
+    if clear:
+        main.clear(xp)
+    if (ddp or ddp_workers is not None) and rank.world_size == 1:
+        from solfa.experiments.workers import start_workers
+
+        raise typer.Exit(start_workers(main, xp.argv, ddp_workers))
+    main.start(xp)
