@@ -43,16 +43,17 @@ def write_state(path: Path, state: Mapping[str, Any]) -> None:
 
 def read_state(path: Path) -> dict[str, Any]:
     """Read a state to the CPU, refusing anything but tensors and plain values."""
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, MemoryError):
-        raise
-    except Exception as error:
-        # Bytes that are no checkpoint fail anywhere in the unpickler: a KeyError, an IndexError, a UnicodeDecodeError.
-        # What torch says of it is not repeated: it recommends to read the file unsafely.
-        code = _CODE.search(str(error))
-        reason = f"code in it ({code[1]}), which is not run" if code else "another file, or a damaged one"
-        raise StoreError(f"{path}: expected a checkpoint written by Solfa, found {reason}") from None
+    with path.open("rb") as file:
+        try:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+        except MemoryError:
+            raise
+        except Exception as error:
+            # Bytes that are no checkpoint fail anywhere in torch: a KeyError, a UnicodeDecodeError, an OSError. What
+            # it says of them is not repeated: it recommends to read the file unsafely.
+            code = _CODE.search(str(error))
+            reason = f"code in it ({code[1]}), which is not run" if code else "another file, or a damaged one"
+            raise StoreError(f"{path}: expected a checkpoint written by Solfa, found {reason}") from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         found = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise StoreError(f"{path}: expected a checkpoint of format {FORMAT}, found {found!r}")

@@ -27,6 +27,7 @@ from solfa.models.generation import GenerationSettings
 from solfa.models.lm import CodecLM, CodecLMConfig, cross_entropy, inputs_and_targets
 from solfa.models.musicgen import load_musicgen, save_musicgen
 from solfa.nn.int8 import quantise_linears
+from solfa.nn.packed import pack_linears
 from solfa.solvers.averages import Metrics
 from solfa.solvers.config import SolverConfig, StageConfig
 from solfa.solvers.devices import gather_objects
@@ -151,8 +152,9 @@ class LMSolver(StandardSolver[LMConfig]):
     ) -> Iterator[GeneratedClip]:
         """Generate what is asked for; `options` may hold what `generate.sampling` does, and `weights`: int8."""
         chosen = {**self.cfg.generate.sampling.model_dump(), **options}
-        if chosen.pop("weights", "fp32") == "int8":
-            quantise_linears(self.network.lm)
+        # Nothing is trained or saved with this model, so its weights may stand as generation reads them fastest.
+        lay_out_weights = quantise_linears if chosen.pop("weights", "fp32") == "int8" else pack_linears
+        lay_out_weights(self.network.lm)
         settings = parse_config(GenerationSettings, chosen, "options")
         codec = self.load_codec()
         clips = [self._request(request, codec) for request in requests]

@@ -60,13 +60,14 @@ def _lines(path: Path) -> list[str]:
 
 def _table(path: Path, content: str) -> Iterator[Mapping[str, Any]]:
     reader = csv.DictReader(io.StringIO(content, newline=""), strict=True)
+    number = 0
     try:
         for number, row in enumerate(reader, 1):
             if None in row:
                 raise ConfigError(f"{path}, row {number}: more values than columns; put quotes around a caption")
             yield row
     except csv.Error as error:
-        raise ConfigError(f"{path}, line {reader.line_num}: expected a row of a table, found {error}") from None
+        raise ConfigError(f"{path}, after row {number}: expected comma-separated values, found {error}") from None
 
 
 def _json_object(path: Path, number: int, line: str) -> Mapping[str, Any]:

@@ -1,0 +1,111 @@
+"""Child processes that end with this one, however it ends.
+
+SIGTERM, SIGINT and SIGHUP to this process become one SIGTERM to each child, which may then save its state; what still
+runs after a while is killed. A child leads a process group of its own, so that Ctrl-C reaches it only this way, and
+what it started itself can be ended with it. If this process is killed outright, a pipe that it held open closes, and
+the children, who watch the other end (`watch_parent`), ask themselves to stop.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+GRACE_SECONDS = 60.0
+"""How long a child may take to save its state."""
+PIPE = "SOLFA_PARENT_PIPE"
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
+
+Child = subprocess.Popen[bytes]
+
+
+class Family:
+    """While entered, signals are noted in `received`; on leaving, every child that still runs is ended."""
+
+    def __init__(self, grace_seconds: float = GRACE_SECONDS) -> None:
+        self.received: list[int] = []
+        """The signals that arrived, the first one first."""
+        self.children: list[Child] = []
+        self._grace_seconds = grace_seconds
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Family":
+        self._watched, self._held = os.pipe()
+        for number in _SIGNALS:
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.end()
+        finally:
+            os.close(self._watched)
+            os.close(self._held)
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received.append(number)
+
+    @property
+    def exit_code(self) -> int:
+        """What a process that was ended by a signal returns."""
+        return 128 + self.received[0] if self.received else 0
+
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path | None = None) -> Child:
+        """Start a child; with `output`, what it prints goes there."""
+        with (output or Path(os.devnull)).open("ab") as file:
+            child = subprocess.Popen(
+                list(arguments),
+                env={**environment, PIPE: str(self._watched)},
+                stdin=subprocess.DEVNULL,
+                stdout=file if output else None,
+                stderr=subprocess.STDOUT if output else None,
+                pass_fds=(self._watched,),
+                process_group=0,
+            )
+        self.children.append(child)
+        return child
+
+    def end(self) -> None:
+        """Ask every child that runs to stop, and kill what has not stopped in time, or at a second Ctrl-C."""
+        asked = [child for child in self.children if child.poll() is None]
+        for child in asked:
+            child.terminate()
+        deadline = time.monotonic() + self._grace_seconds
+        while any(child.poll() is None for child in asked) and time.monotonic() < deadline:
+            if self.received.count(signal.SIGINT) > 1:
+                break
+            time.sleep(0.02)
+        for child in asked:
+            if child.poll() is None:
+                # The whole group: also what the child started, such as its data workers.
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+
+
+def watch_parent(environment: MutableMapping[str, str], grace_seconds: float = GRACE_SECONDS) -> None:
+    """Stop this process when the one that started it in a `Family` is gone."""
+    # Taken out, so that what this process starts does not read from a descriptor that it does not have.
+    pipe = environment.pop(PIPE, None)
+    if pipe is None:
+        return
+    watched = int(pipe)
+
+    def wait() -> None:
+        with suppress(OSError):
+            os.read(watched, 1)  # returns only when the other end is closed: nothing is ever written
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(grace_seconds)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=wait, name="watch-parent", daemon=True).start()

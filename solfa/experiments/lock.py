@@ -1,0 +1,44 @@
+"""One run at a time in an experiment's folder: two would overwrite each other's states.
+
+The lock is the system's, so it is gone with the process that held it, however that ended.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from solfa.errors import ConfigError
+
+LOCK = ".lock"
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold an experiment's folder; refuse if another process does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(_refusal(folder)) from None
+        except OSError as error:  # some network file systems have no locks
+            logger.warning("%s: cannot be locked (%s); do not run this experiment twice at once", folder, error)
+        file.seek(0)
+        file.truncate()
+        json.dump({"host": platform.node(), "process": os.getpid()}, file)
+        file.flush()
+        yield
+
+
+def _refusal(folder: Path) -> str:
+    text = (folder / LOCK).read_text()
+    holder = json.loads(text) if text else {}
+    who = f"process {holder['process']} on {holder['host']}" if holder else "another process"
+    return f"{folder}: this experiment is being run by {who}; wait for it or stop it first"

@@ -1,0 +1,45 @@
+"""The log of a run: a file per process in the experiment's folder, and the terminal of the first."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import TextIO
+
+_QUIET = ("httpx", "httpcore", "urllib3", "filelock", "fsspec", "submitit", "lightning", "matplotlib", "numba")
+_MARK = "_of_solfa"
+
+
+FILE_ONLY = {"file_only": True}
+"""The `extra` of a message that the terminal is told in another way."""
+
+
+class _Terminal(logging.StreamHandler[TextIO]):
+    """Writes to what is standard error at that moment: a progress bar puts something of its own there."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not hasattr(record, "file_only"):
+            self.stream = sys.stderr
+            super().emit(record)
+
+
+def log_to(folder: Path, rank: int) -> None:
+    """Send the log of this process to `solver.log.RANK`, behind what is there; on the first also to the terminal."""
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if hasattr(handler, _MARK)]:
+        root.removeHandler(handler)
+        handler.close()
+    folder.mkdir(parents=True, exist_ok=True)
+    file = logging.FileHandler(folder / f"solver.log.{rank}", encoding="utf-8")
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handlers: list[logging.Handler] = [file]
+    if rank == 0:
+        terminal = _Terminal()
+        terminal.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        handlers.append(terminal)
+    for handler in handlers:
+        setattr(handler, _MARK, True)
+        root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.captureWarnings(True)

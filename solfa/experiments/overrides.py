@@ -1,0 +1,118 @@
+"""What a user types behind `dora run` and `solfa train`, checked before Hydra sees it.
+
+    solver=lm/debug           choose a file of a group
+    optim.epochs=3            replace a value
+    +name=3, ++name=3         add a value, as Hydra spells it
+
+Hydra answers a mistake with a page and a traceback; here it is one sentence with the nearest name that exists.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from solfa.config import nearest
+from solfa.errors import ConfigError
+
+Groups = Mapping[str, Sequence[str]]
+"""The files that can be chosen, by the name of their group: `solver` has `lm/base`, `lm/debug`."""
+
+_NOT_GROUPS = ("teams", "pre_encode")
+_SET_ELSEWHERE = {
+    "dora": "set SOLFA_DORA_DIR, or the team's file, for where experiments are kept",
+    "slurm": "give it to `dora launch`, or in a grid as launcher.slurm_(...)",
+    "hydra": "Solfa keeps one folder per experiment and does not use Hydra's own",
+}
+
+
+def find_groups(folders: Iterable[Path]) -> dict[str, list[str]]:
+    """List the groups of several conf folders and what each offers; a file in a subfolder belongs to both levels."""
+    found: dict[str, set[str]] = {}
+    for folder in folders:
+        for path in folder.rglob("*.yaml"):
+            parts = path.relative_to(folder).with_suffix("").parts
+            if len(parts) < 2 or parts[0] in _NOT_GROUPS:
+                continue
+            for depth in range(1, len(parts)):
+                found.setdefault("/".join(parts[:depth]), set()).add("/".join(parts[depth:]))
+    return {group: sorted(names) for group, names in sorted(found.items())}
+
+
+def check_overrides(texts: Sequence[str], groups: Groups) -> None:
+    """Refuse what cannot be part of an experiment, and choices that do not exist."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Override
+    from hydra.errors import HydraException
+
+    parser = OverridesParser.create()
+    for text in texts:
+        try:
+            override: Override = parser.parse_override(text)
+        except HydraException as error:
+            reason = str(error).partition("\n")[0]
+            raise ConfigError(f"{text}: expected KEY=VALUE as Hydra reads it ({reason})") from None
+        if override.is_delete():
+            raise ConfigError(
+                f"{text}: a key cannot be taken out of an experiment, because its signature is made of the keys that "
+                f"differ; set {override.key_or_group}=null, or to another value"
+            )
+        if override.is_sweep_override():
+            raise ConfigError(f"{text}: expected one value; to run several, write a grid, see `solfa grid --help`")
+        head = override.key_or_group.partition(".")[0].partition("/")[0]
+        if head in _SET_ELSEWHERE:
+            raise ConfigError(f"{text}: this is no part of an experiment; {_SET_ELSEWHERE[head]}")
+        _check_choice(text, override.key_or_group, override.value(), groups)
+
+
+def _check_choice(text: str, group: str, chosen: Any, groups: Groups) -> None:
+    if group not in groups:
+        return
+    for choice in chosen if isinstance(chosen, list) else [chosen]:
+        name = str(choice).removesuffix(".yaml")
+        if choice is not None and name not in groups[group]:
+            offered = ", ".join(groups[group])
+            raise ConfigError(f"{text}: expected one of {offered}, found {name!r}{nearest(name, groups[group])}")
+
+
+def key_of(text: str) -> str:
+    """Name what an override sets, without Hydra's plus signs."""
+    return text.partition("=")[0].strip().lstrip("+")
+
+
+def is_plain(text: str) -> bool:
+    """Say whether an override means to replace a value, not to add one."""
+    return not text.startswith(("+", "~"))
+
+
+def unknown_keys(texts: Sequence[str], base: Mapping[str, Any], groups: Groups) -> list[str]:
+    """List the overrides that mean to replace a value where the composed files hold none."""
+    return [text for text in texts if is_plain(text) and key_of(text) not in groups and not _holds(base, key_of(text))]
+
+
+def _holds(values: Any, key: str) -> bool:
+    for part in key.split("."):
+        if not isinstance(values, Mapping) or part not in values:
+            return False
+        values = values[part]
+    return True
+
+
+def check_group_names(texts: Sequence[str], groups: Groups) -> None:
+    """Refuse a mistyped group among overrides that replace nothing: `slover=lm/debug`."""
+    for text in texts:
+        key = key_of(text)
+        if "." not in key and (hint := nearest(key, groups)):
+            raise ConfigError(f"{text}: no key and no group is called {key!r}{hint}")
+
+
+def same_name_elsewhere(texts: Sequence[str], base: Mapping[str, Any]) -> list[str]:
+    """Find what overrides that replace nothing may have meant: `epochs=3` means `optim.epochs`."""
+    names = {key_of(text).rpartition(".")[2] for text in texts}
+    return [key for key in _dotted(base) if key.rpartition(".")[2] in names]
+
+
+def _dotted(values: Mapping[str, Any], outer: str = "") -> Iterable[str]:
+    for key, value in values.items():
+        yield f"{outer}{key}"
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{outer}{key}.")

@@ -1,0 +1,104 @@
+"""The data of a run, made ready by its first process: demo recordings synthesised, audio encoded into datasets.
+
+The others wait for a note in the experiment's folder that says where the datasets are, and in which start of the run
+they were made: what an earlier start left there does not count.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from solfa.config import parse_config
+from solfa.data.dset import Dset, Source
+from solfa.demo.recordings import demo_audio
+from solfa.encoding.report import Listener, Totals
+from solfa.environment.teams import Environment
+from solfa.experiments.demo_data import demo_folder
+from solfa.experiments.workers import RUN
+from solfa.files.digest import value_sha256
+from solfa.files.publish import replace_atomically
+from solfa.solvers.config import SolverConfig
+
+logger = logging.getLogger(__name__)
+
+NOTE = ".prepared.json"
+_STARTS = (RUN, "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID", "SLURM_RESTART_COUNT")
+_ELASTIC_STARTS = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
+
+
+def prepare_data(
+    cfg: SolverConfig,
+    folder: Path,
+    environment: Environment,
+    variables: Mapping[str, str],
+    *,
+    is_first: bool,
+) -> SolverConfig:
+    """Replace audio among the sources of a run by datasets of it, which are made where needed."""
+    if cfg.dset is None:
+        return cfg
+    note, start = folder / NOTE, name_of_start(variables)
+    if is_first:
+        dset = _prepare(cfg.dset, environment, LoggedProgress())
+        replace_atomically(note, json.dumps({"start": start, "dset": dset.model_dump(mode="json")}).encode())
+    else:
+        dset = _wait_for(note, start)
+    return cfg.model_copy(update={"dset": dset})
+
+
+def name_of_start(variables: Mapping[str, str]) -> str:
+    """Name this start of a run, the same in all its processes."""
+    return value_sha256({name: variables.get(name) for name in (*_STARTS, *_ELASTIC_STARTS)})[:16]
+
+
+def _prepare(dset: Dset, environment: Environment, listener: Listener) -> Dset:
+    # Only now: this imports the codecs.
+    from solfa.encoding.prepare import prepare_source
+
+    demo, cache = demo_folder(environment.dora_dir), environment.dora_dir / "encoded"
+
+    def prepared(source: Source) -> Source:
+        if Path(source.path).is_relative_to(demo):
+            demo_audio(demo)
+        return prepare_source(source, cache, listener)
+
+    return dset.mapped(prepared)
+
+
+def _wait_for(note: Path, start: str) -> Dset:
+    """Wait until the first process has written its note; if it fails, whoever started this process ends it."""
+    while True:
+        if note.is_file():
+            found = json.loads(note.read_bytes())
+            if found["start"] == start:
+                return parse_config(Dset, found["dset"], str(note))
+        time.sleep(0.2)
+
+
+class LoggedProgress:
+    """Writes into the log, now and then, how far an encoding is; a run has no terminal of its own to draw on."""
+
+    def __init__(self, seconds_between: float = 10.0) -> None:
+        self._seconds_between = seconds_between
+        self._started = self._told = time.monotonic()
+
+    def planning(self, recordings: int) -> None:
+        """Tell how many recordings were looked at."""
+        self._tell("looking at the audio: %d recordings", recordings)
+
+    def loading(self, encoders: int) -> None:
+        """Tell that encoders start, and count the time from here."""
+        self._started = time.monotonic()
+
+    def encoding(self, done: Totals, clips: int, seconds: float) -> None:
+        """Tell what is done, how fast, and how long the rest takes at that speed."""
+        rate = done.seconds / max(1e-9, time.monotonic() - self._started)
+        left = (seconds - done.seconds) / rate if rate else 0.0
+        self._tell("encoding: %d of %d clips, %.1fx real time, %.0f s left", done.clips, clips, rate, left)
+
+    def _tell(self, text: str, *values: float) -> None:
+        if time.monotonic() - self._told >= self._seconds_between:
+            self._told = time.monotonic()
+            logger.info(text, *values)

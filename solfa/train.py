@@ -1,0 +1,18 @@
+"""The entry point of a run, which Dora imports: `dora run solver=lm/debug`, and `solfa train` is the same.
+
+compose (Hydra) ──► validate (pydantic) ──► the settings of the experiment ──► data ──► solver.run()
+"""
+
+from dora.xp import XP
+
+from solfa.experiments.composing import ExperimentMain
+from solfa.experiments.running import run_experiment
+from solfa.experiments.workers import supply_dora
+
+supply_dora()
+
+
+@ExperimentMain
+def main(xp: XP) -> None:
+    """Run the experiment that was composed."""
+    run_experiment(xp, main.settings(xp), main.environment)

@@ -1,0 +1,93 @@
+"""`solfa train` as it is typed, with a solver of a user's own."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from solfa.cli import train
+from solfa.errors import ConfigError
+from tests.experiments.own_folder import OWN, make_main, own_variables
+
+
+@pytest.fixture(autouse=True)
+def _own_place(tmp_path, monkeypatch):
+    """Experiments under a temporary folder, the entry point imported anew, and the log left as it was."""
+    for name in ("SOLFA_SEARCH_PATH", "SOLFA_DORA_DIR"):
+        monkeypatch.setenv(name, own_variables(tmp_path / "dora")[name])
+    monkeypatch.syspath_prepend(str(OWN))
+    monkeypatch.delitem(sys.modules, "solfa.train", raising=False)
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    for handler in set(root.handlers) - set(before):
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(level)
+    logging.captureWarnings(False)
+
+
+def invoke(*arguments: str) -> Any:
+    app = typer.Typer()
+    train.add_to(app)
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+
+
+def experiments(tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "dora" / "xps").glob("*"))
+
+
+def test_it_says_which_experiment_first_and_it_is_the_one_of_dora(tmp_path):
+    result = invoke("solver=own", "optim.epochs=1")
+    assert result.exit_code == 0, result.output
+    xp = make_main().get_xp(["solver=own", "optim.epochs=1"])
+    assert result.stdout.splitlines()[0] == f"experiment {xp.sig} in {xp.folder}"
+    assert experiments(tmp_path) == [xp.sig]
+
+
+def test_an_experiment_is_the_beginning_of_another(tmp_path):
+    invoke("solver=own", "optim.epochs=1")
+    (first,) = experiments(tmp_path)
+    result = invoke("-f", first[:5], "target=2.0")
+    assert result.exit_code == 0, result.output
+    (second,) = set(experiments(tmp_path)) - {first}
+    argv = json.loads((tmp_path / "dora" / "xps" / second / ".argv.json").read_text())
+    assert argv == ["solver=own", "optim.epochs=1", "target=2.0"]
+    assert isinstance(invoke("-f", "nosuch").exception, ConfigError)
+
+
+def test_clearing_starts_anew_but_only_with_settings_that_are_valid(tmp_path):
+    invoke("solver=own", "optim.epochs=1")
+    (signature,) = experiments(tmp_path)
+    mark = tmp_path / "dora" / "xps" / signature / "mark"
+    mark.touch()
+    result = invoke("solver=own", "optim.epochs=1", "device=gpu", "--clear")
+    assert isinstance(result.exception, ConfigError) and mark.exists()
+    result = invoke("solver=own", "optim.epochs=1", "--clear")
+    assert result.exit_code == 0 and not mark.exists()
+    assert (mark.parent / "checkpoint.pt").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["solver=onw"], "did you mean 'own'?"),
+        (["solver=own", "optim.updates_per_epohc=3"], "did you mean 'updates_per_epoch'?"),
+        (["solver=own", "~target"], "set target=null"),
+        (["solver=own", "--ddp-workers", "0"], "expected at least 1 process, found 0"),
+    ],
+)
+def test_a_mistake_is_answered_before_anything_is_made(arguments, sentence, tmp_path):
+    result = invoke(*arguments)
+    assert isinstance(result.exception, ConfigError) and sentence in str(result.exception)
+    assert experiments(tmp_path) == []
+
+
+def test_help_has_examples():
+    text = invoke("--help").output
+    assert "solfa train solver=lm/debug" in text and "SOLFA_SEARCH_PATH" in text

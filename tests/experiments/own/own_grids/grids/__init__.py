@@ -1,0 +1,1 @@
+"""A package of a user's own that holds grids."""

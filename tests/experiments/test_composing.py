@@ -1,0 +1,113 @@
+"""From overrides to an experiment: the signature, the folder, and one sentence for a mistake."""
+
+import re
+
+import pytest
+from dora.hydra import _compare_config
+from dora.xp import _get_sig
+
+from solfa.errors import ConfigError
+from tests.experiments.own_folder import make_main
+
+OWN = "solver=own"
+
+
+def test_the_signature_is_the_one_that_dora_gives(main):
+    argv = [OWN, "optim.epochs=7", "target=2.5", "device=auto"]
+    base, delta = main._get_base_config(argv)
+    delta = delta + [
+        (".".join(found.path), found.other_value)
+        for found in _compare_config(base, main._get_config(argv), [])
+        if not main.dora.is_excluded(".".join(found.path))
+    ]
+    xp = main.compose(argv)
+    assert xp.sig == _get_sig(delta) == main.get_xp(argv).sig
+    assert xp.folder == main.environment.dora_dir / "xps" / xp.sig
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "device=cuda",
+        "strategy=ddp",
+        "num_nodes=2",
+        "execute_only=valid",
+        "on_changed_default=adopt",
+        "logging.tensorboard=true",
+        "checkpoint.minutes=3",
+        "checkpoint.keep_last=2",
+        "optim.epochs=2",
+    ],
+)
+def test_where_and_how_it_runs_does_not_change_the_signature(main, override):
+    assert main.compose([OWN, override]).sig == main.compose([OWN]).sig
+
+
+def test_the_number_of_data_workers_does_not_change_the_signature(main):
+    argv = ["solver=lm/debug"]
+    assert main.compose([*argv, "dataset.num_workers=8"]).sig == main.compose(argv).sig
+
+
+@pytest.mark.parametrize(
+    "override", ["seed=4", "optim.epochs=3", "optim.ema=null", "optim.schedule.kind=cosine", "precision=bf16-true"]
+)
+def test_what_changes_the_numbers_changes_the_signature(main, override):
+    assert main.compose([OWN, override]).sig != main.compose([OWN]).sig
+
+
+def test_the_last_of_equal_keys_counts(main):
+    assert main.compose([OWN, "target=1", "target=2"]).sig == main.compose([OWN, "target=2"]).sig
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("solver=onw", "did you mean 'own'?"),
+        ("sovler=own", "sovler=own: no key and no group is called 'sovler', did you mean 'solver'?"),
+        ("optim.updates_per_epohc=3", "optim.updates_per_epohc: unknown field, did you mean 'updates_per_epoch'?"),
+        ("checkpoint.minuets=3", "checkpoint.minuets: unknown field, did you mean 'minutes'?"),
+        ("epochs=3", "epochs: unknown field; there is optim.epochs"),
+        ("+target=3", "Either remove + prefix"),
+        ("optim.epochs=${nothing}", "'nothing'"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_names_what_is_near(main, override, sentence):
+    with pytest.raises(ConfigError, match=re.escape(sentence)) as error:
+        main.compose([OWN, override])
+    assert "\n" not in str(error.value)
+
+
+def test_dora_is_answered_with_the_sentence_and_two(main, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main.get_xp(["solver=onw"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("solfa: solver=onw: expected one of ")
+
+
+def test_values_are_checked_before_anything_is_cleared(main):
+    xp = main.compose([OWN, "optim.epochs=many"])
+    with pytest.raises(ConfigError, match=r"optim\.epochs: .*found 'many'"):
+        main.check(xp, is_cleared=True)
+
+
+def test_clearing_removes_the_folder_and_leaves_nothing_beside_it(main):
+    xp = main.compose([OWN])
+    main.init_xp(xp)
+    main.clear(xp)
+    main.clear(xp)
+    assert list(xp.folder.parent.iterdir()) == []
+
+
+def test_a_folder_of_ones_own_that_is_not_there_is_named(main, monkeypatch):
+    monkeypatch.setenv("SOLFA_SEARCH_PATH", "/nowhere/conf")
+    with pytest.raises(ConfigError, match=r"SOLFA_SEARCH_PATH: .*/nowhere/conf"):
+        main.compose([OWN, "target=1"])
+
+
+def test_partitions_come_from_the_team(main, monkeypatch, tmp_path):
+    team = tmp_path / "team.yaml"
+    team.write_text("default: {partitions: {global: gpu}, slurm_exclude: node7}\n")
+    monkeypatch.setenv("SOLFA_CONFIG", str(team))
+    slurm = make_main().get_slurm_config()
+    assert (slurm.partition, slurm.exclude) == ("gpu", "node7")
+    assert main.get_slurm_config().partition is None

@@ -1,0 +1,63 @@
+"""Data made ready by the first process of a run, for all of them."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from solfa.environment.teams import Environment
+from solfa.experiments.demo_data import place_demo
+from solfa.experiments.preparing import name_of_start, prepare_data
+from solfa.solvers.config import SolverConfig
+from solfa.store.layout import is_dataset
+
+
+def environment(folder: Path) -> Environment:
+    from solfa.environment.teams import load_environment
+
+    return load_environment({"SOLFA_DORA_DIR": str(folder), "HOME": str(folder)})
+
+
+def config(folder: Path, **dset: object) -> SolverConfig:
+    values = {"solver": "x", "optim": {"epochs": 1}, "dset": {"hold_out": {"clips": 2}, **dset}}
+    return SolverConfig.model_validate(place_demo(values, folder))
+
+
+def test_demo_is_replaced_only_at_the_beginning_of_a_text(tmp_path):
+    values = {"a": ["//demo", "//demo/strings", "x//demo", "//demonstration"], "b": {"c": 3}}
+    here = f"{tmp_path}/demo/recordings"
+    assert place_demo(values, tmp_path) == {
+        "a": [here, f"{here}/strings", "x//demo", "//demonstration"],
+        "b": {"c": 3},
+    }
+
+
+def test_the_others_get_what_the_first_prepared_in_the_same_start(tmp_path):
+    cfg = config(tmp_path, train={"path": "//demo/drums", "codec": "mulaw:bits=8,sample_rate=4000"})
+    place, folder = environment(tmp_path), tmp_path / "xp"
+    now, before = {"SOLFA_RUN": "now"}, {"SOLFA_RUN": "before"}
+    prepare_data(cfg, folder, place, before, is_first=True)
+    found: list[SolverConfig] = []
+    second = threading.Thread(
+        target=lambda: found.append(prepare_data(cfg, folder, place, now, is_first=False)), daemon=True
+    )
+    second.start()
+    second.join(0.5)
+    assert second.is_alive(), "it must not take what an earlier start left"
+    first = prepare_data(cfg, folder, place, now, is_first=True)
+    second.join(30)
+    assert found == [first]
+    assert first.dset is not None and is_dataset(Path(first.dset.train[0].path))
+    assert cfg.dset is not None and first.dset.hold_out == cfg.dset.hold_out
+
+
+def test_a_run_without_data_of_its_own_is_left_alone(tmp_path):
+    cfg = SolverConfig.model_validate({"solver": "x", "optim": {"epochs": 1}})
+    assert prepare_data(cfg, tmp_path / "xp", environment(tmp_path), {}, is_first=False) is cfg
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["SOLFA_RUN", "MASTER_PORT", "SLURM_JOB_ID", "TORCHELASTIC_RESTART_COUNT"])
+def test_another_start_has_another_name(name):
+    assert name_of_start({name: "1"}) != name_of_start({name: "2"})
+    assert name_of_start({name: "1", "RANK": "0"}) == name_of_start({name: "1", "RANK": "1"})

@@ -1,0 +1,68 @@
+"""An experiment from its overrides to its folder, with a solver of a user's own."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from solfa.errors import ConfigError
+from tests.experiments.own_folder import OWN, make_main
+
+ARGV = ["solver=own", "optim.epochs=2"]
+
+
+@pytest.fixture(autouse=True)
+def _own_log():
+    """Leave the log of the test run as it was."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    for handler in set(root.handlers) - set(before):
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(level)
+    logging.captureWarnings(False)
+
+
+def run(main, *more: str) -> Path:
+    xp = main.compose([*ARGV, *more])
+    main.start(xp)
+    return xp.folder
+
+
+def test_a_run_leaves_its_settings_its_history_and_its_log(main):
+    folder = run(main)
+    assert json.loads((folder / ".argv.json").read_text()) == ARGV
+    assert len(json.loads((folder / "history.json").read_text())) == 2
+    stored = json.loads((folder / "config.json").read_text())
+    assert (stored["solver"], stored["optim"]["epochs"], "dora" in stored) == ("own_solver:OwnSolver", 2, False)
+    assert "done: 2 epochs" in (folder / "solver.log.0").read_text()
+
+
+def test_a_finished_run_that_is_started_again_trains_no_more(main):
+    history = (run(main) / "history.json").read_text()
+    assert (run(main, "device=auto") / "history.json").read_text() == history
+
+
+def test_a_default_that_changed_under_a_checkpoint_stops_the_run(main, monkeypatch, tmp_path):
+    folder = run(main)
+    conf = tmp_path / "conf" / "solver"
+    conf.mkdir(parents=True)
+    (conf / "own.yaml").write_text((OWN / "conf/solver/own.yaml").read_text().replace("target: 3.0", "target: 4.0"))
+    monkeypatch.setenv("SOLFA_SEARCH_PATH", f"{tmp_path / 'conf'}:{OWN / 'conf'}")
+    changed = make_main()
+    with pytest.raises(ConfigError, match=r"target was 3\.0, now 4\.0\. Add on_changed_default=keep"):
+        run(changed)
+    assert run(changed, "on_changed_default=keep") == folder
+    assert json.loads((folder / "config.json").read_text())["target"] == 3.0
+    assert run(changed, "on_changed_default=adopt") == folder
+    assert json.loads((folder / "config.json").read_text())["target"] == 4.0
+
+
+def test_a_fault_of_a_solver_is_in_the_log_with_its_traceback(main):
+    xp = main.compose([*ARGV, "fail=true"])
+    with pytest.raises(RuntimeError, match="asked to fail"):
+        main.start(xp)
+    log = (xp.folder / "solver.log.0").read_text()
+    assert "stopped by a fault" in log and "Traceback" in log and "asked to fail" in log
