@@ -69,7 +69,7 @@ class Bar:
             TimeRemainingColumn,
         )
 
-        counted = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn(unit))
+        counted = (BarColumn(bar_width=16), MofNCompleteColumn(), TextColumn(unit))
         left = (TextColumn("ETA"), TimeRemainingColumn())
         self._progress = Progress(
             *(() if has_total else (SpinnerColumn(),)),

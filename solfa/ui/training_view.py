@@ -10,7 +10,8 @@ from solfa.solvers.watching import Watcher, metric_words, step_unit, summary_lin
 from solfa.ui import terminal
 
 LINE_SECONDS = 30.0
-BAR_METRICS = 2
+BAR_METRICS = 1
+"""On the bar, which has to fit a terminal of 80 columns; all are on the line that follows."""
 
 
 class TerminalWatcher(Watcher):
@@ -64,7 +65,7 @@ class TerminalWatcher(Watcher):
 
     def _words(self, metrics: Mapping[str, float]) -> list[str]:
         rate = self._rate()
-        return metric_words(metrics, BAR_METRICS) + ([] if rate is None else [f"{rate:.3g} {step_unit(self._stage)}/s"])
+        return metric_words(metrics, BAR_METRICS) + ([] if rate is None else [f"{rate:.3g}/s"])
 
     def _rate(self) -> float | None:
         """Measure steps per second; one step alone says nothing."""

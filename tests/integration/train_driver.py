@@ -1,6 +1,6 @@
 """Train the toy task in forked processes that are killed at random; run as a script, because forking wants one thread.
 
-    python -m tests.integration.train_driver FOLDER WORLD_SIZE KILLS
+python -m tests.integration.train_driver FOLDER WORLD_SIZE KILLS
 """
 
 import os
