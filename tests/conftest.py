@@ -11,6 +11,10 @@ import numpy as np
 import pytest
 import soundfile
 
+# One thread each, here and in what tests start: tiny operations gain nothing from a second one, and two processes of
+# two threads on two cores spend most of their time waiting for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 def write_tone(path: Path, seconds: float, sample_rate: int = 16000, channels: int = 1, hz: float = 330.0) -> Path:
     """Write a decaying tone with some noise, different for every name."""
