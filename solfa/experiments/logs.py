@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-_QUIET = ("httpx", "httpcore", "urllib3", "filelock", "fsspec", "submitit", "lightning", "matplotlib", "numba")
+_QUIET = ("httpx", "httpcore", "urllib3", "filelock", "fsspec", "submitit", "lightning.fabric", "matplotlib", "numba")
 _MARK = "_of_solfa"
 
 
