@@ -163,7 +163,10 @@ class LMSolver(StandardSolver[LMConfig]):
     def _request(self, request: AudioRequest, codec: Codec) -> ClipRequest:
         attributes = dict(request.attributes)
         if request.text is not None:
-            attributes[self._text_attribute()] = request.text
+            name = self._text_attribute()
+            if name in attributes:
+                raise ConfigError(f"text: {name} is given twice, as text and by its name; keep one")
+            attributes[name] = request.text
         prompt = None
         if request.prompt is not None:
             audio = torch.from_numpy(read_prompt(request, codec.sample_rate, codec.num_channels))

@@ -1,0 +1,289 @@
+"""`solfa generate` as a user types it: clips, pictures and metadata from trained experiments."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from numpy.typing import NDArray
+
+import solfa
+from solfa.cli.main import main
+from solfa.config import parse_config
+from solfa.solvers.experiment import Experiment
+from solfa.solvers.lm import LMConfig, LMSolver
+from tests.conftest import write_tone
+from tests.models.conditioners.tiny_encoders import write_t5
+
+RATE = 2000
+CODEC = f"mulaw:bits=4,sample_rate={RATE}"
+RECORDINGS = [("a slow piano", "jazz", 70), ("a loud drum", "folk", 120), ("a fast song", "jazz", 180)]
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet_process() -> Iterator[None]:
+    """One thread, and nobody who launched us or says where experiments are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith(("SOLFA_", "AUDIOCRAFT_", "SLURM_")) or name in ("RANK", "WORLD_SIZE"):
+                patch.delenv(name)
+        yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def dora_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two trained experiments: `1abe1000` has labels and numbers, `7e870000` captions."""
+    folder = tmp_path_factory.mktemp("dora")
+    for index, (caption, genre, bpm) in enumerate(RECORDINGS):
+        write_tone(folder / f"audio/{index}.wav", 0.3, RATE, hz=100.0 + 70 * index)
+        (folder / f"audio/{index}.json").write_text(json.dumps({"caption": caption, "genre": genre, "bpm": bpm}))
+    solfa.encode(folder / "audio", folder / "tones.solfa", codec=solfa.load_codec(CODEC))
+    labels = {"kind": "labels", "source": "genre", "fuse": "sum"}
+    number = {"kind": "number", "source": "bpm", "min": 60, "max": 200}
+    train(folder / "xps/1abe1000", folder / "tones.solfa", {"genre": labels, "bpm": number})
+    text = {"kind": "text", "encoder": str(write_t5(folder / "t5"))}
+    train(folder / "xps/7e870000", folder / "tones.solfa", {"description": text})
+    return folder
+
+
+def train(folder: Path, dataset: Path, conditioners: dict[str, Any]) -> None:
+    values = {
+        "solver": "lm",
+        "device": "cpu",
+        "dset": {"train": str(dataset), "valid": str(dataset)},
+        "dataset": {"segment_seconds": 0.02, "batch_size": 3},
+        "model": {"dim": 16, "num_layers": 1, "num_heads": 2, "ffn_dim": 32},
+        "conditioner": {"conditioners": conditioners, "guidance_dropout": 0.1},
+        "optim": {"epochs": 1, "updates_per_epoch": 10, "optimizer": {"kind": "adamw", "lr": 0.02}},
+        "generate": {"sampling": {"guidance_scale": 4.0}},
+        "logging": {"tensorboard": False},
+    }
+    cfg = parse_config(LMConfig, values, "test")
+    LMSolver(cfg, Experiment(folder, folder.name)).run()
+    (folder / "config.json").write_text(json.dumps(cfg.model_dump(mode="json")))
+
+
+@pytest.fixture
+def generate(dora_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Run:
+    """Run the whole command in this process, with clips of 20 ms into `tmp_path/out`; return exit code and output."""
+    monkeypatch.setenv("SOLFA_DORA_DIR", str(dora_dir))
+
+    def run(*arguments: object, out: str = "out", seconds: object = 0.02) -> tuple[int, str]:
+        common = ["--out", str(tmp_path / out), "--seconds", str(seconds)]
+        monkeypatch.setattr(sys, "argv", ["solfa", "generate", *map(str, arguments), *common])
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        captured = capsys.readouterr()
+        return int(leaving.value.code or 0), captured.out + re.sub(r"\s+", " ", captured.err)
+
+    return run
+
+
+def audio(path: Path) -> NDArray[np.float32]:
+    samples, rate = soundfile.read(path, dtype="float32")
+    assert rate == RATE
+    return samples
+
+
+def about(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.with_suffix(".json").read_text())
+    return found
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_clips_come_with_pictures_and_what_they_were_made_from(generate: Run, tmp_path: Path) -> None:
+    code, output = generate("1abe1000", "--set", "genre=jazz", "--set", "bpm=90", "--num", 2, "--seed", 5, "--top-k", 9)
+    assert code == 0 and output.split() == f"2 clips in {tmp_path}/out".split()
+    assert names(tmp_path / "out") == [f"clip-00{n}.{kind}" for n in (0, 1) for kind in ("json", "png", "wav")]
+    for number in (0, 1):
+        path = tmp_path / f"out/clip-00{number}.wav"
+        assert audio(path).shape == (40,)
+        found = about(path)
+        assert (found["name"], found["seconds"], found["sample_rate"], found["channels"]) == (path.stem, 0.02, RATE, 1)
+        assert found["metadata"]["seed"] == 5 + number
+        assert found["metadata"]["attributes"] == {"genre": "jazz", "bpm": 90}
+        assert found["metadata"]["codec"].startswith("mulaw:")
+        assert found["metadata"]["sampling"]["top_k"] == 9
+        assert found["metadata"]["sampling"]["guidance_scale"] == 4.0, "what is not said is as the experiment says"
+
+
+def test_a_clip_with_the_same_seed_is_the_same_alone_and_among_others(generate: Run, tmp_path: Path) -> None:
+    assert generate("1abe1000", "--num", 4, "--seed", 3, out="many")[0] == 0
+    assert generate("1abe", "--seed", 5, out="one")[0] == 0
+    clips = [audio(tmp_path / f"many/clip-00{number}.wav").tobytes() for number in range(4)]
+    assert len(set(clips)) == 4
+    assert audio(tmp_path / "one/clip-000.wav").tobytes() == clips[2]
+
+
+def test_conditions_change_what_is_generated(generate: Run, tmp_path: Path) -> None:
+    rows = [{"genre": "jazz"}, {"genre": "folk"}, {"bpm": 70}, {"bpm": 180}, {}]
+    lines = [json.dumps({"name": str(number), "seed": 1, **row}) for number, row in enumerate(rows)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    assert generate("1abe1000", "--captions", tmp_path / "rows.jsonl", "--guidance", 20)[0] == 0
+    assert len({audio(path).tobytes() for path in (tmp_path / "out").glob("*.wav")}) == 5
+
+
+@pytest.mark.parametrize("experiment", ["//sig/7e870000", "FOLDER"])
+def test_a_text_names_the_clips_and_conditions_them(
+    generate: Run, experiment: str, dora_dir: Path, tmp_path: Path
+) -> None:
+    place = str(dora_dir / "xps/7e870000") if experiment == "FOLDER" else experiment
+    code, _ = generate(place, "--text", "A loud (!) drum, with the rain of the song")
+    (path,) = (tmp_path / "out").glob("*.wav")
+    assert code == 0 and path.name == "a-loud-drum-with-the-rain-000.wav"
+    assert about(path)["metadata"]["attributes"] == {"description": "A loud (!) drum, with the rain of the song"}
+
+
+def test_captions_of_a_text_file_become_clips(generate: Run, tmp_path: Path) -> None:
+    (tmp_path / "captions.txt").write_text("a slow piano\n\na loud drum\n")
+    assert generate("7e87", "--captions", tmp_path / "captions.txt", "--seed", 2)[0] == 0
+    found = {path.stem: about(path)["metadata"] for path in (tmp_path / "out").glob("*.wav")}
+    assert {name: (one["seed"], one["attributes"]["description"]) for name, one in found.items()} == {
+        "0000": (2, "a slow piano"),
+        "0001": (3, "a loud drum"),
+    }
+    assert generate("7e87", "--text", "a loud drum", "--seed", 3, out="alone")[0] == 0
+    alone = audio(tmp_path / "alone/a-loud-drum-000.wav")
+    assert audio(tmp_path / "out/0001.wav").tobytes() == alone.tobytes()
+
+
+def test_columns_of_a_table_are_conditions_and_each_row_may_be_taken_several_times(
+    generate: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "c.csv").write_text("name,genre,bpm,seconds,seed\nx/y,folk,90,0.03,\nz,,,,40\n")
+    code, _ = generate("1abe1000", "--captions", tmp_path / "c.csv", "--set", "genre=jazz", "--num", 2)
+    assert code == 0
+    found = {about(path)["name"]: about(path) for path in (tmp_path / "out").glob("*.wav")}
+    assert {name: (one["seconds"], one["metadata"]["seed"]) for name, one in found.items()} == {
+        "x/y-0": (0.03, 0),
+        "x/y-1": (0.03, 2),
+        "z-0": (0.02, 40),
+        "z-1": (0.02, 42),
+    }
+    assert found["x/y-0"]["metadata"]["attributes"] == {"genre": "folk", "bpm": "90"}
+    assert found["z-0"]["metadata"]["attributes"] == {"genre": "jazz"}
+
+
+def test_json_lines_are_read_too(generate: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text('{"genre": "folk", "bpm": 120, "name": "a"}\n{"seconds": 0.01}\n')
+    assert generate("1abe1000", "--captions", tmp_path / "c.jsonl")[0] == 0
+    assert about(tmp_path / "out/a.wav")["metadata"]["attributes"] == {"genre": "folk", "bpm": 120}
+    assert audio(tmp_path / "out/0001.wav").shape == (20,)
+
+
+def test_a_clip_begins_with_the_codes_of_its_prompt(generate: Run, tmp_path: Path) -> None:
+    prompt = write_tone(tmp_path / "riff.wav", 0.1, RATE, hz=200.0)
+    assert generate("1abe1000", "--prompt", prompt, "--prompt-seconds", 0.01, "--num", 2)[0] == 0
+    codec = solfa.load_codec(CODEC)
+
+    def codes(samples: NDArray[np.float32]) -> list[int]:
+        return codec.encode(torch.from_numpy(samples)[None, None]).array.flatten().tolist()
+
+    wanted = codes(audio(prompt)[:20])
+    clips = [codes(audio(tmp_path / f"out/clip-00{number}.wav")) for number in (0, 1)]
+    assert [len(clip) for clip in clips] == [40, 40]
+    assert [clip[:20] for clip in clips] == [wanted, wanted]
+    assert clips[0][20:] != clips[1][20:]
+    assert about(tmp_path / "out/clip-000.wav")["metadata"]["prompt_seconds"] == 0.01
+
+
+def test_flac_holds_what_wav_holds(generate: Run, tmp_path: Path) -> None:
+    assert generate("1abe1000", "--format", "flac", out="flac")[0] == 0
+    assert generate("1abe1000", out="wav")[0] == 0
+    assert names(tmp_path / "flac") == ["clip-000.flac", "clip-000.json", "clip-000.png"]
+    np.testing.assert_allclose(audio(tmp_path / "flac/clip-000.flac"), audio(tmp_path / "wav/clip-000.wav"), atol=1e-6)
+
+
+def test_int8_weights_generate_nearly_the_same(generate: Run, tmp_path: Path) -> None:
+    assert generate("1abe1000", "--weights", "int8", "--temperature", 0, out="int8")[0] == 0
+    assert generate("1abe1000", "--temperature", 0, out="fp32")[0] == 0
+    int8, fp32 = (audio(tmp_path / f"{name}/clip-000.wav") for name in ("int8", "fp32"))
+    assert np.mean(int8 == fp32) > 0.5
+
+
+def test_clips_that_are_there_are_replaced_only_when_asked(generate: Run, tmp_path: Path) -> None:
+    assert generate("1abe1000", "--seed", 1)[0] == 0
+    path = tmp_path / "out/clip-000.wav"
+    before = path.read_bytes(), path.with_suffix(".json").read_bytes()
+    for other in ((), ("--format", "flac")):
+        code, output = generate("1abe1000", "--seed", 2, *other)
+        assert code == 2 and "is there already; choose another --out, or add --overwrite" in output
+        assert (path.read_bytes(), path.with_suffix(".json").read_bytes()) == before
+        assert len(names(tmp_path / "out")) == 3
+    assert generate("1abe1000", "--seed", 2, "--overwrite")[0] == 0
+    assert path.read_bytes() != before[0] and about(path)["metadata"]["seed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nobody"], "nobody: no such experiment in DORA/xps; the latest are "),
+        (["1abe1001"], "1abe1001: no such experiment in DORA/xps; the nearest are 1abe1000"),
+        (["1abe1000", "--set", "gnre=x"], "attribute 'gnre': the model has no such condition, did you mean 'genre'?"),
+        (["1abe1000", "--set", "genre"], "--set: expected NAME=VALUE, found 'genre'"),
+        (["1abe1000", "--set", "=jazz"], "--set: expected NAME=VALUE, found '=jazz'"),
+        (["1abe1000", "--set", "genre=[a"], "--set: expected NAME=VALUE with a value as in YAML, found 'genre=[a'"),
+        (["1abe1000", "--text", "rain"], "text: expected an experiment with one text condition, found 0; it is "),
+        (["7e87", "--set", "description=3"], "text of 'caption': expected a text or a list of texts, found 3"),
+        (["1abe1000", "--prompt", "DORA/audio/0.wav"], "DORA/audio/0.wav: the prompt is 0.30 s and counts towards "),
+        (["1abe1000", "--prompt", "DORA/gone.wav"], "DORA/gone.wav: no such file"),
+        (["1abe1000", "--prompt", "DORA/t5/config.json"], "DORA/t5/config.json: cannot be decoded"),
+        (["1abe1000", "--prompt-seconds", "1"], "prompt_seconds says how much of a prompt, found no prompt"),
+        (["1abe1000", "--prompt", "DORA/audio/0.wav", "--prompt-seconds", "-1"], "expected prompt_seconds above 0"),
+        (["1abe1000", "--captions", "DORA/gone.csv"], "DORA/gone.csv: no such file; expected captions as"),
+        (["1abe1000", "--captions", "DORA/t5/config.json"], "expected captions as .txt, .csv or .jsonl, found .json"),
+        (["7e87", "--captions", "x.txt", "--text", "x"], "--captions, --text: expected one of them, found both"),
+        (["1abe1000", "--weights", "int4"], "--weights: expected fp32 or int8, found 'int4', did you mean 'int8'?"),
+        (["1abe1000", "--format", "mp3"], "--format: expected wav or flac or ogg, found 'mp3'"),
+        (["1abe1000", "--device", "tpu"], "device: Input should be 'auto', 'cpu', 'cuda' or 'mps', found 'tpu'"),
+        (["1abe1000", "--top-p", "2"], "options: top_p: Input should be less than or equal to 1, found 2.0"),
+        (["1abe1000", "--codec", "mulaw:bits=8"], "expected 1 codebooks of 16, found 1 of 256; give the codec of the"),
+        (["1abe1000", "--seed", "9223372036854775808"], "expected a seed from 0 to 9223372036854775807"),
+    ],
+)  # fmt: skip
+def test_bad_input_gets_one_sentence_and_exit_code_2(
+    arguments: list[str], sentence: str, generate: Run, dora_dir: Path, tmp_path: Path
+) -> None:
+    code, output = generate(*(argument.replace("DORA", str(dora_dir)) for argument in arguments))
+    assert code == 2
+    assert output.startswith("solfa: ") and "Traceback" not in output
+    assert sentence.replace("DORA", str(dora_dir)) in output
+    assert not list(tmp_path.glob("out/*"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sentence"),
+    [("inf", "expected seconds above 0, found inf"), ("nan", "'--seconds'"), ("0", "'--seconds'")],
+)
+def test_a_length_that_is_no_length_is_refused(seconds: str, sentence: str, generate: Run) -> None:
+    code, output = generate("1abe1000", seconds=seconds)
+    assert code == 2 and sentence in output and "Traceback" not in output
+
+
+def test_a_file_where_the_clips_should_go_is_refused(generate: Run, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    code, output = generate("1abe1000")
+    assert code == 2 and f"--out: expected a folder, found the file {tmp_path}/out" in output
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_an_experiment_that_was_not_trained_is_refused(generate: Run, tmp_path: Path) -> None:
+    (tmp_path / "xp").mkdir()
+    (tmp_path / "xp/.argv.json").write_text("[]")
+    code, output = generate(tmp_path / "xp")
+    assert code == 2 and "xp: expected a trained experiment, found no config.json; train it first" in output
