@@ -10,6 +10,8 @@ from lightning.fabric.plugins.environments.cluster_environment import ClusterEnv
 from lightning.fabric.strategies.ddp import DDPStrategy
 from lightning.fabric.strategies.fsdp import FSDPStrategy
 from lightning.fabric.strategies.strategy import Strategy
+from torch import nn
+from torch.optim import Optimizer
 
 from solfa.environment.ranks import Rank, read_rank
 from solfa.errors import ConfigError
@@ -99,6 +101,26 @@ def _strategy(cfg: SolverConfig, world_size: int) -> Strategy | str:
     if world_size > 1 or cfg.strategy == "ddp":
         return DDPStrategy()
     return "auto"
+
+
+def spread(
+    fabric: Fabric, modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer]
+) -> dict[str, nn.Module | Optimizer]:
+    """Bring networks and optimisers to their devices; what has to be replaced by a wrapper is returned by its name."""
+    learning = {name: module for name, module in modules.items() if _learns(module)}
+    for name, module in modules.items():
+        if name not in learning:
+            module.to(fabric.device)
+    if len(learning) == 1 and optimizers:
+        # Together, because sharding replaces the parameters that the optimiser holds.
+        (module,) = learning.values()
+        return dict(zip([*learning, *optimizers], fabric.setup(module, *optimizers.values()), strict=True))
+    wrapped: dict[str, Any] = {name: fabric.setup_module(module) for name, module in learning.items()}
+    return {**wrapped, **{name: fabric.setup_optimizers(optimizer) for name, optimizer in optimizers.items()}}
+
+
+def _learns(module: nn.Module) -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())
 
 
 def gather_objects(fabric: Fabric, value: Any) -> list[Any]:

@@ -12,19 +12,19 @@ batch (`run_step`). Everything else has a default that may be replaced: `build_d
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from solfa.data.opening import OpenedSource
 from solfa.data.stages import make_stage_loader
 from solfa.errors import ConfigError, SolfaError
 from solfa.solvers.averages import Averages, Metrics
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
-from solfa.solvers.devices import gather_objects, start_fabric
+from solfa.solvers.devices import gather_objects, spread, start_fabric
 from solfa.solvers.ema import Ema
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.loaders import data_facts, endless, from_the_start, open_stages
@@ -34,6 +34,7 @@ from solfa.solvers.randomness import own_randomness, seed_all
 from solfa.solvers.registry import Registry, check_modules, load_state, unwrapped
 from solfa.solvers.requests import AudioRequest
 from solfa.solvers.schedules import Schedule
+from solfa.solvers.step import NotFinite, step_down, unsynchronised
 from solfa.solvers.stopping import Stopped, StopSignals, agree
 from solfa.solvers.watching import GeneratedClip
 
@@ -75,7 +76,8 @@ class StandardSolver(Generic[C]):
             self.build_dataloaders()
         self.build_model()
         seed_all("train", cfg.seed, self.fabric.global_rank)
-        self._spread_over_devices()
+        for name, value in spread(self.fabric, self._registry.modules, self._registry.optimizers).items():
+            setattr(self, name, value)
         self.schedules: dict[str, Schedule] = {
             name: build_schedule(optimizer, cfg.optim) for name, optimizer in self._registry.optimizers.items()
         }
@@ -181,36 +183,21 @@ class StandardSolver(Generic[C]):
 
     def update(self, loss: Tensor, *, model: str = "model", optimizer: str = "optimizer") -> Tensor | None:
         """Go one step down the gradient (when all batches of the update are in); return the norm of the gradient."""
-        (broken,) = agree(self.fabric, int(not _is_finite(loss)))
-        if broken:
-            self._refuse("loss", loss)
-        self.fabric.backward(loss / self.cfg.optim.accumulate)
-        if self._accumulates:
-            return None
-        norm = self._clip(self._attribute(model), self._attribute(optimizer))
-        self._attribute(optimizer).step()
-        self._attribute(optimizer).zero_grad(set_to_none=True)
-        self.schedules[optimizer].step()
+        module, rule = self._attribute(model), self._attribute(optimizer)
+        try:
+            norm = step_down(self.fabric, loss, module, rule, self.cfg.optim, accumulates=self._accumulates)
+        except NotFinite as broken:
+            raise SolfaError(self._blame(broken)) from None
+        if not self._accumulates:
+            self.schedules[optimizer].step()
         return norm
 
-    def _clip(self, module: nn.Module, optimizer: Any) -> Tensor | None:
-        if self.cfg.optim.clip_norm is None:
-            return None
-        norm = self.fabric.clip_gradients(
-            module, optimizer, max_norm=self.cfg.optim.clip_norm, error_if_nonfinite=False
-        )
-        assert isinstance(norm, Tensor)
-        if not _is_finite(norm):  # the same number on every process, so nobody has to be asked
-            self._refuse("norm of the gradient", norm)
-        return norm
-
-    def _refuse(self, name: str, value: Tensor) -> NoReturn:
+    def _blame(self, broken: NotFinite) -> str:
         ids = [clip_id for ids in gather_objects(self.fabric, getattr(self._batch, "ids", ())) for clip_id in ids]
         clips = f"the clips of the batch are {', '.join(map(repr, ids))}; " if ids else ""
-        raise SolfaError(
-            f"epoch {self.epoch}, update {self.num_updates + 1}: expected a finite {name}, found "
-            f"{float(value.detach())}; {clips}the last good state is kept in {self.experiment.folder}; "
-            "look at these clips, or lower the learning rate"
+        return (
+            f"epoch {self.epoch}, update {self.num_updates + 1}: {broken.found}; {clips}the last good state is kept in "
+            f"{self.experiment.folder}; look at these clips, or lower the learning rate"
         )
 
     def start_ema(self) -> None:
@@ -265,8 +252,9 @@ class StandardSolver(Generic[C]):
             if "valid" in self.dataloaders:
                 results["valid"] = self.run_stage("valid")
             self._persistence.note_best(results, self.best_metric())
-        with self._best_weights():
-            for stage in self._due_stages():
+        due = self._due_stages()
+        with self._best_weights() if due else nullcontext():
+            for stage in due:
                 results[stage] = self.run_stage(stage)
         self._commit(results)
 
@@ -307,7 +295,8 @@ class StandardSolver(Generic[C]):
             while self.num_updates < optim.updates_per_epoch:
                 for part in range(optim.accumulate):
                     self._accumulates = part + 1 < optim.accumulate
-                    with self._unsynchronised(self._accumulates):
+                    apart = self._registry.modules.values() if self._accumulates else ()
+                    with unsynchronised(self.fabric, apart):
                         self._step("train", self.num_updates, next(batches), self.averages)
                 if self.ema is not None:
                     self.ema.update()
@@ -376,39 +365,11 @@ class StandardSolver(Generic[C]):
             due.append("generate")
         return due
 
-    @contextmanager
-    def _averaged_weights(self) -> Iterator[None]:
-        with self.ema.swapped() if self.ema is not None else ExitStack():
-            yield
+    def _averaged_weights(self) -> AbstractContextManager[None]:
+        return self.ema.swapped() if self.ema is not None else nullcontext()
 
-    @contextmanager
-    def _best_weights(self) -> Iterator[None]:
-        with self._registry.swapped(self._persistence.best_states()):
-            yield
-
-    @contextmanager
-    def _unsynchronised(self, enabled: bool) -> Iterator[None]:
-        with ExitStack() as stack:
-            for module in self._registry.modules.values() if enabled else ():
-                stack.enter_context(self.fabric.no_backward_sync(module))  # type: ignore[arg-type]
-            yield
-
-    def _spread_over_devices(self) -> None:
-        modules = {name: module for name, module in self._registry.modules.items() if _learns(module)}
-        optimizers = self._registry.optimizers
-        if len(modules) == 1 and optimizers:
-            name, module = next(iter(modules.items()))
-            wrapped = self.fabric.setup(module, *optimizers.values())
-            for attribute, value in zip([name, *optimizers], wrapped, strict=True):
-                setattr(self, attribute, value)
-        else:
-            for name, module in modules.items():
-                setattr(self, name, self.fabric.setup_module(module))
-            for name, optimizer in optimizers.items():
-                setattr(self, name, self.fabric.setup_optimizers(optimizer))
-        for name, module in self._registry.modules.items():
-            if name not in modules:
-                module.to(self.device)
+    def _best_weights(self) -> AbstractContextManager[None]:
+        return self._registry.swapped(self._persistence.best_states())
 
     def _attribute(self, name: str) -> Any:
         if not hasattr(self, name):
@@ -426,11 +387,3 @@ class StandardSolver(Generic[C]):
 
 def _is_due(config: StageConfig, epoch: int, last: bool) -> bool:
     return config.every is not None and (last or epoch % config.every == 0)
-
-
-def _is_finite(value: Tensor) -> bool:
-    return bool(torch.isfinite(value.detach()).all())
-
-
-def _learns(module: nn.Module) -> bool:
-    return any(parameter.requires_grad for parameter in module.parameters())
