@@ -1,0 +1,87 @@
+"""What the first page of the documentation promises: one command that trains, evaluates, generates and decodes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import soundfile
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def run(dora_dir: Path, *command: str) -> str:
+    environment = {**os.environ, "SOLFA_DORA_DIR": str(dora_dir)}
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        [str(BIN / command[0]), *command[1:]], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def dora_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dora")
+    run(folder, "dora", "run", "solver=lm/debug")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def experiment(dora_dir: Path) -> Path:
+    (folder,) = (dora_dir / "xps").iterdir()
+    return folder
+
+
+def test_all_stages_ran_and_the_loss_fell(experiment: Path) -> None:
+    history = json.loads((experiment / "history.json").read_text())
+    assert [set(epoch) for epoch in history] == [{"train", "valid", "evaluate", "generate"}] * 2
+    assert history[1]["train"]["loss"] < history[0]["train"]["loss"] < 5.545  # ln 256: knowing nothing
+    assert history[1]["valid"]["loss"] < 5.545  # of other instruments
+
+
+def test_generated_clips_can_be_heard_and_seen(experiment: Path) -> None:
+    clips = sorted(path.relative_to(experiment / "samples") for path in (experiment / "samples").rglob("*.wav"))
+    assert [str(path) for path in clips] == ["1/000.wav", "1/001.wav", "2/000.wav", "2/001.wav"]
+    audio, sample_rate = soundfile.read(experiment / "samples" / clips[0])
+    assert (audio.shape, sample_rate) == ((200, 2), 4000)
+    assert audio.std() > 0.01
+    assert (experiment / "samples" / clips[0]).with_suffix(".png").stat().st_size > 100
+    assert "000" in (experiment / "samples" / "index.html").read_text()
+
+
+def test_dora_goes_on_with_an_experiment_by_its_signature(dora_dir: Path, experiment: Path) -> None:
+    before = (experiment / "checkpoint.pt").read_bytes()
+    run(dora_dir, "dora", "run", "-f", experiment.name, "execute_only=evaluate")
+    evaluated = json.loads((experiment / "evaluate.json").read_text())
+    history = json.loads((experiment / "history.json").read_text())
+    assert evaluated["metrics"] == history[-1]["evaluate"]
+    assert (experiment / "checkpoint.pt").read_bytes() == before
+    assert [path.name for path in (dora_dir / "xps").iterdir()] == [experiment.name]
+
+
+def test_a_clip_is_generated_from_the_experiment(dora_dir: Path, experiment: Path, tmp_path: Path) -> None:
+    run(
+        dora_dir,
+        "solfa",
+        "generate",
+        experiment.name[:4],
+        "--seconds",
+        "0.1",
+        "--out",
+        str(tmp_path),
+        "--format",
+        "flac",
+    )
+    audio, sample_rate = soundfile.read(tmp_path / "clip-000.flac")
+    assert (audio.shape, sample_rate) == ((400, 2), 4000)
+
+
+def test_info_shows_it(dora_dir: Path, experiment: Path) -> None:
+    told = run(dora_dir, "solfa", "info", experiment.name)
+    assert "2 of 2" in told
+    assert "ce_q1" in told
