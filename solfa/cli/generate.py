@@ -54,9 +54,7 @@ def generate(
         float | None,
         typer.Option("--guidance", help="How closely to follow; 1 is off.", show_default="as set"),
     ] = None,
-    weights: Annotated[str, typer.Option(help="fp32, or int8: about half the memory traffic, a little less exact.")] = (
-        "fp32"
-    ),
+    weights: Annotated[str, typer.Option(help="On a CPU: fp32, fp16 or int8; fewer bits are faster.")] = ("fp32"),
     audio_format: Annotated[str, typer.Option("--format", help="wav, flac or ogg.")] = "wav",
     codec: Annotated[str | None, typer.Option(help="What decodes.", show_default="that of the dataset")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
@@ -70,7 +68,7 @@ def generate(
     from solfa.solvers.requests import AudioRequest
 
     folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
-    _expect("--weights", weights, ("fp32", "int8"))
+    _expect("--weights", weights, ("fp32", "fp16", "int8"))
     _expect("--format", audio_format, ("wav", "flac", "ogg"))
     wanted = AudioRequest("clip", seconds, seed, text, _attributes(values or []), prompt, prompt_seconds)
     requests = _requests(wanted, captions, num)

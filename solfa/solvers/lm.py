@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ from solfa.models.conditions import Conditions
 from solfa.models.generation import GenerationSettings
 from solfa.models.lm import CodecLM, CodecLMConfig, cross_entropy, inputs_and_targets
 from solfa.models.musicgen import load_musicgen, save_musicgen
+from solfa.nn.half import halve_linears
 from solfa.nn.int8 import quantise_linears
 from solfa.nn.packed import pack_linears
 from solfa.solvers.averages import Metrics
@@ -40,6 +41,13 @@ from solfa.solvers.watching import GeneratedClip
 from solfa.store.schema import ArraySpec
 
 logger = logging.getLogger(__name__)
+
+LAY_OUT_WEIGHTS: dict[str, Callable[[CodecLM], CodecLM]] = {
+    "fp32": pack_linears,
+    "fp16": halve_linears,
+    "int8": quantise_linears,
+}
+"""How the weights of a model that only generates may stand in memory, by what `solfa generate --weights` takes."""
 
 
 class LMGenerateConfig(StageConfig):
@@ -150,11 +158,10 @@ class LMSolver(StandardSolver[LMConfig]):
     def generate_audio(
         self, requests: Sequence[AudioRequest], options: Mapping[str, Any], on_step: Progress
     ) -> Iterator[GeneratedClip]:
-        """Generate what is asked for; `options` may hold what `generate.sampling` does, and `weights`: int8."""
+        """Generate what is asked for; `options` may hold what `generate.sampling` does, and `weights`."""
         chosen = {**self.cfg.generate.sampling.model_dump(), **options}
         # Nothing is trained or saved with this model, so its weights may stand as generation reads them fastest.
-        lay_out_weights = quantise_linears if chosen.pop("weights", "fp32") == "int8" else pack_linears
-        lay_out_weights(self.network.lm)
+        LAY_OUT_WEIGHTS[chosen.pop("weights", "fp32")](self.network.lm)
         settings = parse_config(GenerationSettings, chosen, "options")
         codec = self.load_codec()
         clips = [self._request(request, codec) for request in requests]

@@ -209,11 +209,12 @@ def test_flac_holds_what_wav_holds(generate: Run, tmp_path: Path) -> None:
     np.testing.assert_allclose(audio(tmp_path / "flac/clip-000.flac"), audio(tmp_path / "wav/clip-000.wav"), atol=1e-6)
 
 
-def test_int8_weights_generate_nearly_the_same(generate: Run, tmp_path: Path) -> None:
-    assert generate("1abe1000", "--weights", "int8", "--temperature", 0, out="int8")[0] == 0
+@pytest.mark.parametrize("weights", ["fp16", "int8"])
+def test_weights_of_fewer_bits_generate_nearly_the_same(generate: Run, tmp_path: Path, weights: str) -> None:
+    assert generate("1abe1000", "--weights", weights, "--temperature", 0, out=weights)[0] == 0
     assert generate("1abe1000", "--temperature", 0, out="fp32")[0] == 0
-    int8, fp32 = (audio(tmp_path / f"{name}/clip-000.wav") for name in ("int8", "fp32"))
-    assert np.mean(int8 == fp32) > 0.5
+    fewer, fp32 = (audio(tmp_path / f"{name}/clip-000.wav") for name in (weights, "fp32"))
+    assert np.mean(fewer == fp32) > 0.5
 
 
 def test_clips_that_are_there_are_replaced_only_when_asked(generate: Run, tmp_path: Path) -> None:
@@ -248,7 +249,7 @@ def test_clips_that_are_there_are_replaced_only_when_asked(generate: Run, tmp_pa
         (["1abe1000", "--captions", "DORA/gone.csv"], "DORA/gone.csv: no such file; expected captions as"),
         (["1abe1000", "--captions", "DORA/t5/config.json"], "expected captions as .txt, .csv or .jsonl, found .json"),
         (["7e87", "--captions", "x.txt", "--text", "x"], "--captions, --text: expected one of them, found both"),
-        (["1abe1000", "--weights", "int4"], "--weights: expected fp32 or int8, found 'int4', did you mean 'int8'?"),
+        (["1abe1000", "--weights", "int4"], "--weights: expected fp32 or fp16 or int8, found 'int4', did you mean 'int8'?"),
         (["1abe1000", "--format", "mp3"], "--format: expected wav or flac or ogg, found 'mp3'"),
         (["1abe1000", "--device", "tpu"], "device: Input should be 'auto', 'cpu', 'cuda' or 'mps', found 'tpu'"),
         (["1abe1000", "--top-p", "2"], "options: top_p: Input should be less than or equal to 1, found 2.0"),
