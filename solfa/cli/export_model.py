@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from solfa.cli.own_modules import reach_own_modules
 from solfa.ui.terminal import console, visible
 
 EXAMPLES = """
@@ -39,5 +40,6 @@ def export_model(
     from solfa.solvers.trained import open_trained
 
     folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
+    reach_own_modules()
     written = open_trained(folder, device="cpu").export_model(directory, source)
     console.print(f"[bold]{visible(str(directory))}[/]: {visible(written)}", soft_wrap=True, highlight=False)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from solfa.cli.own_modules import reach_own_modules
 from solfa.ui.terminal import console, progress_bar, visible
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def _run(
     from solfa.solvers.trained import open_trained
     from solfa.ui.samples import write_sample
 
+    reach_own_modules()
     solver = open_trained(folder, **changes)
     out.mkdir(parents=True, exist_ok=True)
     with progress_bar("generating", "frames") as bar:

@@ -19,7 +19,9 @@ from solfa.experiments.demo_data import demo_folder
 from solfa.experiments.workers import RUN
 from solfa.files.digest import value_sha256
 from solfa.files.publish import replace_atomically
+from solfa.solvers.checkpoint import LAST
 from solfa.solvers.config import SolverConfig
+from solfa.store.layout import manifests
 
 logger = logging.getLogger(__name__)
 
@@ -41,11 +43,39 @@ def prepare_data(
         return cfg
     note, start = folder / NOTE, name_of_start(variables)
     if is_first:
-        dset = _prepare(cfg.dset, environment, LoggedProgress())
+        dset = pinned(_prepare(cfg.dset, environment, LoggedProgress()), _before(folder))
         replace_atomically(note, json.dumps({"start": start, "dset": dset.model_dump(mode="json")}).encode())
     else:
         dset = _wait_for(note, start)
     return cfg.model_copy(update={"dset": dset})
+
+
+def pinned(dset: Dset, before: Dset | None) -> Dset:
+    """Name the state of every dataset: the one that the run began with, so that its order of clips stays the same.
+
+    A dataset may have grown since; what is new belongs to a new experiment, which may continue from this one.
+    """
+    known = [source for _, sources in before or () if isinstance(sources, tuple) for source in sources]
+
+    def pin(source: Source) -> Source:
+        states = manifests(Path(source.path).expanduser())
+        if source.manifest is not None or not states:
+            return source
+        same = [old for old in known if old.model_copy(update={"manifest": None}) == source]
+        number = same[0].manifest if same else states[-1]
+        if number != states[-1]:
+            logger.info("%s: using manifest %s, with which the run began; %s is newer", source.path, number, states[-1])
+        return source.model_copy(update={"manifest": number})
+
+    return dset.mapped(pin)
+
+
+def _before(folder: Path) -> Dset | None:
+    """Read which data an interrupted run had."""
+    note = folder / NOTE
+    if not note.is_file() or not (folder / LAST).is_file():
+        return None
+    return parse_config(Dset, json.loads(note.read_bytes())["dset"], str(note))
 
 
 def name_of_start(variables: Mapping[str, str]) -> str:

@@ -72,6 +72,8 @@ class LoadedMusicgen(NamedTuple):
     directory: Path
     """Where its files are."""
     report: WeightsReport
+    is_whole: bool
+    """Whether a text encoder and a codec came with it."""
 
 
 class _Checkpoint(NamedTuple):
@@ -121,6 +123,7 @@ def load_musicgen(location: str | Path, *, revision: str | None = None, dropout:
         (checkpoint.raw.get("audio_encoder") or {}).get("_name_or_path") or None,
         checkpoint.directory,
         report,
+        checkpoint.is_whole,
     )
 
 

@@ -45,6 +45,8 @@ class SolverConfig(Config):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Precision = "32-true"
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
+    num_threads: PositiveInt | None = None
+    """Threads of each process on a CPU; None is what torch takes. A tiny model is fastest with one."""
     num_nodes: PositiveInt = 1
     dset: Dset | None = None
     dataset: Batching | None = None

@@ -64,6 +64,8 @@ class Launched(ClusterEnvironment):
 
 def start_fabric(cfg: SolverConfig) -> Fabric:
     """Join the other processes of the run, if there are any."""
+    if cfg.num_threads is not None:
+        torch.set_num_threads(cfg.num_threads)
     rank = read_rank(os.environ)
     accelerator = choose_accelerator(cfg.device)
     if cfg.strategy == "fsdp" and accelerator != "cuda":

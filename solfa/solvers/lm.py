@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from solfa.codecs.loading import load_codec
 from solfa.codecs.protocol import Codec, Encoded
-from solfa.config import parse_config
+from solfa.config import nearest, parse_config
 from solfa.data.attributes import attribute_rows, drop_attributes
 from solfa.data.collate import Batch
 from solfa.data.segments import stable_key
@@ -89,6 +89,9 @@ class LMSolver(StandardSolver[LMConfig]):
 
     Config: ClassVar[type[SolverConfig]] = LMConfig
 
+    _weights: str | None = None
+    """How the weights were laid out to generate; None while they can be trained."""
+
     def build_model(self) -> None:
         """Size the model by the data, and its conditioners by the config."""
         cfg = self.cfg
@@ -161,11 +164,21 @@ class LMSolver(StandardSolver[LMConfig]):
         """Generate what is asked for; `options` may hold what `generate.sampling` does, and `weights`."""
         chosen = {**self.cfg.generate.sampling.model_dump(), **options}
         # Nothing is trained or saved with this model, so its weights may stand as generation reads them fastest.
-        LAY_OUT_WEIGHTS[chosen.pop("weights", "fp32")](self.network.lm)
+        self._lay_out_weights(str(chosen.pop("weights", "fp32")))
         settings = parse_config(GenerationSettings, chosen, "options")
         codec = self.load_codec()
         clips = [self._request(request, codec) for request in requests]
         yield from generate_clips(self.network, codec, clips, settings, on_step)
+
+    def _lay_out_weights(self, weights: str) -> None:
+        if weights not in LAY_OUT_WEIGHTS:
+            known = ", ".join(LAY_OUT_WEIGHTS)
+            raise ConfigError(f"weights: expected one of {known}, found {weights!r}{nearest(weights, LAY_OUT_WEIGHTS)}")
+        if self._weights not in (None, weights):
+            raise ConfigError(f"weights: this model stands as {self._weights} already; open it anew for {weights}")
+        if self._weights is None:
+            LAY_OUT_WEIGHTS[weights](self.network.lm)
+            self._weights = weights
 
     def _request(self, request: AudioRequest, codec: Codec) -> ClipRequest:
         attributes = dict(request.attributes)
@@ -202,11 +215,17 @@ class LMSolver(StandardSolver[LMConfig]):
         if loaded.text_projection is not None:
             self._text_conditioner(location).output_proj.load_state_dict(loaded.text_projection)
             told += " and the projection of its text"
+        elif loaded.is_whole:
+            # Its text encoder has the decoder's width, so that nothing stands between them.
+            projection = self._text_conditioner(location).output_proj
+            nn.init.eye_(projection.weight)
+            nn.init.zeros_(projection.bias)
         return told + "; everything else starts afresh"
 
     def export_model(self, directory: Path, source: str | None) -> str:
         """Write a MusicGen checkpoint: the decoder alone, or all of `source`, from which it was tuned."""
-        projection = self._text_conditioner(source).output_proj.state_dict() if source is not None else None
+        has_projection = source is not None and load_musicgen(source).text_projection is not None
+        projection = self._text_conditioner(str(source)).output_proj.state_dict() if has_projection else None
         save_musicgen(self.network.lm, directory, source=source, text_projection=projection)
         return "a MusicgenForCausalLM" if source is None else f"a MusicGen model with the other parts of {source}"
 

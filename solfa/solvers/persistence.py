@@ -50,6 +50,12 @@ class Persistence:
         minutes = self._solver.cfg.checkpoint.minutes
         return minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
 
+    def describe_saved(self) -> str:
+        """Say from where the run can go on."""
+        if not (self._folder / LAST).is_file():
+            return "nothing was saved yet"
+        return f"the last good state is kept in {self._folder / LAST}"
+
     def save(self) -> None:
         """Write the last state."""
         solver = self._solver

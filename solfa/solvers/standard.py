@@ -185,7 +185,15 @@ class StandardSolver(Generic[C]):
         """Go one step down the gradient (when all batches of the update are in); return the norm of the gradient."""
         module, rule = self._attribute(model), self._attribute(optimizer)
         try:
-            norm = step_down(self.fabric, loss, module, rule, self.cfg.optim, accumulates=self._accumulates)
+            norm = step_down(
+                self.fabric,
+                loss,
+                module,
+                rule,
+                self.cfg.optim,
+                accumulates=self._accumulates,
+                skips_overflow=self.cfg.precision == "16-mixed",
+            )
         except NotFinite as broken:
             raise SolfaError(self._blame(broken)) from None
         if not self._accumulates:
@@ -195,9 +203,10 @@ class StandardSolver(Generic[C]):
     def _blame(self, broken: NotFinite) -> str:
         ids = [clip_id for ids in gather_objects(self.fabric, getattr(self._batch, "ids", ())) for clip_id in ids]
         clips = f"the clips of the batch are {', '.join(map(repr, ids))}; " if ids else ""
+        saved = self._persistence.describe_saved()
         return (
-            f"epoch {self.epoch}, update {self.num_updates + 1}: {broken.found}; {clips}the last good state is kept in "
-            f"{self.experiment.folder}; look at these clips, or lower the learning rate"
+            f"epoch {self.epoch}, update {self.num_updates + 1}: {broken.found}; {clips}{saved}; look at these clips, "
+            "or lower the learning rate"
         )
 
     def start_ema(self) -> None:
@@ -236,12 +245,12 @@ class StandardSolver(Generic[C]):
                 else:
                     while self.epoch <= self.cfg.optim.epochs:
                         self.run_epoch()
+                    logger.info("done: %d epochs in %s", self.epoch - 1, self.experiment.folder)
             except Stopped as stopped:
                 if self.is_training:
                     self._persistence.save()
                 logger.info("stopped by %s; run the same command to continue", stopped)
                 raise SystemExit(stopped.exit_code) from None
-            logger.info("done: %d epochs in %s", self.epoch - 1, self.experiment.folder)
 
     def run_epoch(self) -> None:
         """Run the stages of one epoch and keep what came of them."""

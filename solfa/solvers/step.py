@@ -22,9 +22,19 @@ class NotFinite(Exception):  # noqa: N818 - becomes a sentence where the clips o
 
 
 def step_down(
-    fabric: Fabric, loss: Tensor, module: nn.Module, optimizer: Any, config: OptimConfig, *, accumulates: bool
+    fabric: Fabric,
+    loss: Tensor,
+    module: nn.Module,
+    optimizer: Any,
+    config: OptimConfig,
+    *,
+    accumulates: bool,
+    skips_overflow: bool,
 ) -> Tensor | None:
-    """Add to the gradients and, unless more batches of the update follow, move; return the norm before clipping."""
+    """Add to the gradients and, unless more batches of the update follow, move; return the norm before clipping.
+
+    Losses that are scaled for float16 overflow now and then: such an update is skipped, and the scale is lowered.
+    """
     (broken,) = agree(fabric, int(not _is_finite(loss)))
     if broken:
         raise NotFinite("loss", loss)
@@ -35,7 +45,7 @@ def step_down(
     if config.clip_norm is not None:
         norm = fabric.clip_gradients(module, optimizer, max_norm=config.clip_norm, error_if_nonfinite=False)
         assert isinstance(norm, Tensor)
-        if not _is_finite(norm):  # the same number on every process, so nobody has to be asked
+        if not skips_overflow and not _is_finite(norm):  # the same number on every process, so nobody has to be asked
             raise NotFinite("norm of the gradient", norm)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)

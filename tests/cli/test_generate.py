@@ -249,7 +249,7 @@ def test_clips_that_are_there_are_replaced_only_when_asked(generate: Run, tmp_pa
         (["1abe1000", "--captions", "DORA/gone.csv"], "DORA/gone.csv: no such file; expected captions as"),
         (["1abe1000", "--captions", "DORA/t5/config.json"], "expected captions as .txt, .csv or .jsonl, found .json"),
         (["7e87", "--captions", "x.txt", "--text", "x"], "--captions, --text: expected one of them, found both"),
-        (["1abe1000", "--weights", "int4"], "--weights: expected fp32 or fp16 or int8, found 'int4', did you mean 'int8'?"),
+        (["1abe1000", "--weights", "int4"], "expected fp32 or fp16 or int8, found 'int4', did you mean 'int8'?"),
         (["1abe1000", "--format", "mp3"], "--format: expected wav or flac or ogg, found 'mp3'"),
         (["1abe1000", "--device", "tpu"], "device: Input should be 'auto', 'cpu', 'cuda' or 'mps', found 'tpu'"),
         (["1abe1000", "--top-p", "2"], "options: top_p: Input should be less than or equal to 1, found 2.0"),

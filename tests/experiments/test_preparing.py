@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from solfa.data.dset import Dset
 from solfa.environment.teams import Environment
 from solfa.experiments.demo_data import place_demo
-from solfa.experiments.preparing import name_of_start, prepare_data
+from solfa.experiments.preparing import name_of_start, pinned, prepare_data
 from solfa.solvers.config import SolverConfig
 from solfa.store.layout import is_dataset
+from tests.data.stored import numbered, store
 
 
 def environment(folder: Path) -> Environment:
@@ -61,3 +63,18 @@ def test_a_run_without_data_of_its_own_is_left_alone(tmp_path):
 def test_another_start_has_another_name(name):
     assert name_of_start({name: "1"}) != name_of_start({name: "2"})
     assert name_of_start({name: "1", "RANK": "0"}) == name_of_start({name: "1", "RANK": "1"})
+
+
+def test_a_run_keeps_the_state_of_a_dataset_that_grows(tmp_path, caplog):
+    root = store(tmp_path / "songs.solfa", numbered(4))
+    dset = Dset.model_validate({"train": str(root), "hold_out": {"clips": 1}})
+    first = pinned(dset, None)
+    assert first.train[0].manifest == 1
+    store(root, numbered(3, prefix="new"))
+    with caplog.at_level("INFO"):
+        assert pinned(dset, first) == first
+    assert "using manifest 1, with which the run began; 2 is newer" in caplog.text
+    # A run that did not begin yet takes the latest, and a state that was asked for is left alone.
+    assert pinned(dset, None).train[0].manifest == 2
+    chosen = Dset.model_validate({"train": {"path": str(root), "manifest": 1}, "hold_out": {"clips": 1}})
+    assert pinned(chosen, pinned(dset, None)) == chosen

@@ -1,0 +1,132 @@
+"""The solver of docs/add_a_model.md as a user has it: a file, a YAML, a killed run, and clips to listen to."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import soundfile
+import torch
+
+from solfa.cli.main import main
+from solfa.config import parse_config
+from solfa.solvers.checkpoint import LAST, read_state
+from solfa.solvers.experiment import Experiment
+from tests.docs.pages import ROOT, Block, blocks
+from tests.integration.own_solver import NextCodeConfig, NextCodeSolver
+from tests.solvers.conftest import same_run
+
+PAGE = ROOT / "docs/add_a_model.md"
+FILE = Path(__file__).with_name("own_solver.py")
+TRAIN = [
+    "train",
+    "solver=next_code",
+    "optim.updates_per_epoch=60",
+    "checkpoint.minutes=0.002",
+    "logging.tensorboard=false",
+]
+
+
+def page_block(wanted: Callable[[Block], bool]) -> str:
+    (found,) = (block.body for block in blocks(PAGE.read_text("utf-8")) if wanted(block))
+    return found
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What a reader of the page has after following it: recordings, their dataset, the solver and its YAML."""
+    monkeypatch.chdir(tmp_path)
+    exec(page_block(lambda block: "tones.solfa" in block.body and "solfa.encode" in block.body), {})
+    (tmp_path / "next_code.py").write_text(FILE.read_text("utf-8"))
+    yaml = tmp_path / "conf/solver/next_code.yaml"
+    yaml.parent.mkdir(parents=True)
+    yaml.write_text(page_block(lambda block: block.file_name == "conf/solver/next_code.yaml"))
+    return tmp_path
+
+
+def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """Run a `solfa` command in the reader's folder, as the page says."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SOLFA_", "AUDIOCRAFT_"))}
+    places = {"SOLFA_DORA_DIR": str(folder / "dora"), "SOLFA_SEARCH_PATH": "conf", "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-c", "from solfa.cli.main import main; main()", *arguments],
+        cwd=folder,
+        env={**kept, **places, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(folder: Path, *arguments: str) -> str:
+    process = start(folder, *arguments)
+    said, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, said
+    return said
+
+
+def killed_within_training(folder: Path) -> Path:
+    """Start the training, kill it as soon as it has saved something, and return the experiment's folder."""
+    process = start(folder, *TRAIN)
+    deadline = time.monotonic() + 120
+    while not (found := list(folder.glob(f"dora/xps/*/{LAST}"))):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate(timeout=10)[0]
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    return found[0].parent
+
+
+def unbroken(settings: Path, folder: Path) -> Path:
+    """Train with the settings of an experiment in this process, without a break."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        cfg = parse_config(NextCodeConfig, json.loads(settings.read_text()), str(settings))
+        NextCodeSolver(cfg, Experiment(folder, "unbroken")).run()
+    finally:
+        torch.set_num_threads(threads)
+    return folder
+
+
+def test_the_page_shows_this_very_solver() -> None:
+    assert page_block(lambda block: "class NextCodeSolver" in block.body) == FILE.read_text("utf-8")
+
+
+def generate(folder: Path, patch: pytest.MonkeyPatch, *arguments: str) -> None:
+    """Run `solfa generate` in this process, which has imported everything already."""
+    patch.setenv("SOLFA_DORA_DIR", str(folder / "dora"))
+    patch.syspath_prepend(folder)
+    patch.setattr(sys, "argv", ["solfa", "generate", *arguments])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert not left.value.code
+
+
+def test_own_solver_is_trained_killed_resumed_and_listened_to(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = killed_within_training(own_folder)
+    state = read_state(experiment / LAST)
+    assert (state["epoch"], state["num_updates"]) < (3, 0), "killed before it was done"
+
+    said = run(own_folder, *TRAIN)
+    assert "from its own folder" in said
+    history = json.loads((experiment / "history.json").read_text())
+    assert [set(epoch) for epoch in history] == [
+        {"train", "valid", "evaluate"},
+        {"train", "valid", "evaluate", "generate"},
+    ]
+    assert history[1]["evaluate"]["loss"] < history[0]["evaluate"]["loss"] < 5.6
+    assert same_run(unbroken(experiment / "config.json", own_folder / "unbroken"), experiment)
+
+    generate(own_folder, monkeypatch, experiment.name, "--seconds", "0.05", "--num", "2", "--out", "drawn")
+    drawn = [soundfile.read(own_folder / f"drawn/clip-{index:03d}.wav") for index in range(2)]
+    assert [(len(audio), rate) for audio, rate in drawn] == [(200, 4000)] * 2
+    assert (drawn[0][0] != drawn[1][0]).any() and drawn[0][0].any()
