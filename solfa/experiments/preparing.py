@@ -55,7 +55,8 @@ def pinned(dset: Dset, before: Dset | None) -> Dset:
 
     A dataset may have grown since; what is new belongs to a new experiment, which may continue from this one.
     """
-    known = [source for _, sources in before or () if isinstance(sources, tuple) for source in sources]
+    stages = [sources for _, sources in before or () if isinstance(sources, tuple)]
+    known = [source for sources in stages for source in sources if source.manifest is not None]
 
     def pin(source: Source) -> Source:
         states = manifests(Path(source.path).expanduser())
