@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solfa.errors import ConfigError
-from solfa.ui.terminal import console, errors, print_facts, visible
+from solfa.ui.terminal import console, errors, print_facts, print_table, visible
 
 if TYPE_CHECKING:
     from solfa.environment.experiments import ExperimentRecord
@@ -92,7 +92,7 @@ def _print_all(records: "list[ExperimentRecord]", xps_dir: Path, *, as_json: boo
     if as_json:
         _print_json([experiment_json(record, now) for record in records])
     elif records:
-        console.print(experiments_table(records, now), highlight=False)
+        print_table(experiments_table(records, now))
         _print_faults([fault for record in records for fault in record.faults])
     else:
         console.print(f"no experiment is in {visible(str(xps_dir))} yet", soft_wrap=True, highlight=False)
@@ -107,7 +107,7 @@ def _print_one(record: "ExperimentRecord") -> None:
     series = all_series(record.history)
     if series:
         console.print()
-        console.print(summary_table(series), highlight=False)
+        print_table(summary_table(series))
     _print_faults(record.faults)
 
 
@@ -119,7 +119,7 @@ def _print_history(record: "ExperimentRecord") -> None:
     if not series:
         console.print(f"{visible(record.signature)}: no epoch is complete yet", highlight=False)
     for stage in dict.fromkeys(found.stage for found in series):
-        console.print(history_table(series, stage), highlight=False)
+        print_table(history_table(series, stage))
         console.print()
     _print_faults(record.faults)
 

@@ -7,6 +7,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+FILE_WIDTH = 1000
+"""Characters of a line where the output is not a terminal."""
+
 console = Console()
 errors = Console(stderr=True)
 
@@ -25,7 +28,14 @@ def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
     for name, value in facts:
         table.add_row(name, visible(value))
     console.print(title, soft_wrap=True, highlight=False)
-    console.print(table)
+    print_table(table)
+
+
+def print_table(table: Table) -> None:
+    """Print a table; in a file or a pipe nothing is cut, because there is no edge to fit."""
+    if not console.is_terminal:
+        console.width = max(console.width, FILE_WIDTH)
+    console.print(table, highlight=False)
 
 
 def print_failures(failures: list[tuple[str, str]], most: int = 10) -> None:
