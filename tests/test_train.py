@@ -24,3 +24,12 @@ def test_dora_finds_it_in_a_clone_and_can_send_it_to_a_job(tmp_path):
     )
     assert (ran.returncode, ran.stdout.split()) == (0, ["lm", str(tmp_path)]), ran.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_settings_does_not_import_what_only_training_needs():
+    code = (
+        "import sys, solfa.train; from solfa.solvers.finding import find_solver; find_solver('lm'); "
+        "print(*(name for name in ('lightning', 'transformers', 'torch._dynamo', 'diffusers') if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout.strip() == ""

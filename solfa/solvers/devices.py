@@ -2,68 +2,23 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.fabric import Fabric
-from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
-from lightning.fabric.strategies.ddp import DDPStrategy
-from lightning.fabric.strategies.fsdp import FSDPStrategy
-from lightning.fabric.strategies.strategy import Strategy
 from torch import nn
 from torch.optim import Optimizer
 
-from solfa.environment.ranks import Rank, read_rank
+from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError
 from solfa.solvers.config import SolverConfig
 
-
-class Launched(ClusterEnvironment):
-    """Processes that someone else started and numbered: Dora, torchrun, Slurm, or nobody."""
-
-    def __init__(self, rank: Rank, environment: Mapping[str, str]) -> None:
-        self._rank, self._environment = rank, environment
-
-    @property
-    def creates_processes_externally(self) -> bool:
-        return True
-
-    @property
-    def main_address(self) -> str:
-        return self._environment.get("MASTER_ADDR", "127.0.0.1")
-
-    @property
-    def main_port(self) -> int:
-        port = self._environment.get("MASTER_PORT", "29500")
-        if not port.isdigit():
-            raise ConfigError(f"MASTER_PORT: expected a number, found {port!r}")
-        return int(port)
-
-    @staticmethod
-    def detect() -> bool:
-        return True
-
-    def world_size(self) -> int:
-        return self._rank.world_size
-
-    def set_world_size(self, size: int) -> None:
-        assert size == self._rank.world_size
-
-    def global_rank(self) -> int:
-        return self._rank.rank
-
-    def set_global_rank(self, rank: int) -> None:
-        assert rank == self._rank.rank
-
-    def local_rank(self) -> int:
-        return self._rank.local_rank
-
-    def node_rank(self) -> int:
-        return self._rank.rank // max(1, self._rank.local_world_size)
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+    from lightning.fabric.strategies.strategy import Strategy
 
 
-def start_fabric(cfg: SolverConfig) -> Fabric:
-    """Join the other processes of the run, if there are any."""
+def start_fabric(cfg: SolverConfig) -> "Fabric":
+    """Join the other processes of the run, if there are any. This is the first to import Fabric."""
     if cfg.num_threads is not None:
         torch.set_num_threads(cfg.num_threads)
     rank = read_rank(os.environ)
@@ -72,6 +27,10 @@ def start_fabric(cfg: SolverConfig) -> Fabric:
         raise ConfigError(f"strategy: fsdp shards over GPUs, found the device {accelerator}; use ddp or auto")
     if rank.world_size % cfg.num_nodes:
         raise ConfigError(f"num_nodes: {rank.world_size} processes cannot be spread evenly over {cfg.num_nodes} nodes")
+    from lightning.fabric import Fabric
+
+    from solfa.solvers.launched import Launched
+
     local_world_size = rank.world_size // cfg.num_nodes
     environment = Launched(rank._replace(local_world_size=local_world_size), os.environ)
     fabric = Fabric(
@@ -97,7 +56,10 @@ def choose_accelerator(device: str) -> str:
     return device
 
 
-def _strategy(cfg: SolverConfig, world_size: int) -> Strategy | str:
+def _strategy(cfg: SolverConfig, world_size: int) -> "Strategy | str":
+    from lightning.fabric.strategies.ddp import DDPStrategy
+    from lightning.fabric.strategies.fsdp import FSDPStrategy
+
     if cfg.strategy == "fsdp":
         return FSDPStrategy(state_dict_type="full")
     if world_size > 1 or cfg.strategy == "ddp":
@@ -106,7 +68,7 @@ def _strategy(cfg: SolverConfig, world_size: int) -> Strategy | str:
 
 
 def spread(
-    fabric: Fabric, modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer]
+    fabric: "Fabric", modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer]
 ) -> dict[str, nn.Module | Optimizer]:
     """Bring networks and optimisers to their devices; what has to be replaced by a wrapper is returned by its name."""
     learning = {name: module for name, module in modules.items() if _learns(module)}
@@ -125,7 +87,7 @@ def _learns(module: nn.Module) -> bool:
     return any(parameter.requires_grad for parameter in module.parameters())
 
 
-def gather_objects(fabric: Fabric, value: Any) -> list[Any]:
+def gather_objects(fabric: "Fabric", value: Any) -> list[Any]:
     """Collect one plain value of every process, in the order of their ranks, on every process."""
     if fabric.world_size == 1:
         return [value]

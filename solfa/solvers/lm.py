@@ -34,10 +34,11 @@ from solfa.solvers.config import SolverConfig, StageConfig
 from solfa.solvers.devices import gather_objects
 from solfa.solvers.lm_generation import ClipRequest, Progress, generate_clips
 from solfa.solvers.optim import build_optimizer
-from solfa.solvers.registry import load_module, unwrapped
+from solfa.solvers.registry import load_module
 from solfa.solvers.requests import AudioRequest, read_prompt
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.watching import GeneratedClip
+from solfa.solvers.wrapping import unwrapped
 from solfa.store.schema import ArraySpec
 
 logger = logging.getLogger(__name__)

@@ -4,21 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
-from lightning.fabric.wrappers import _FabricModule, _FabricOptimizer
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
-    get_optimizer_state_dict,
-    set_model_state_dict,
-    set_optimizer_state_dict,
-)
-from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.optim import Optimizer
 
 from solfa.errors import ConfigError, StoreError
-
-_WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
+from solfa.solvers.wrapping import is_wrapped_optimizer, unwrapped
 
 
 @runtime_checkable
@@ -29,35 +19,38 @@ class Stateful(Protocol):
     def load_state_dict(self, state_dict: dict[str, Any], /) -> Any: ...
 
 
-def unwrapped(module: nn.Module) -> nn.Module:
-    """Return the module as the solver built it, without what spreads it over devices."""
-    return module.module if isinstance(module, _FabricModule) else module
-
-
 def _is_sharded(module: nn.Module) -> bool:
-    return isinstance(getattr(module, "_forward_module", None), FullyShardedDataParallel)
+    inner = getattr(module, "_forward_module", None)
+    return type(inner).__name__ == "FullyShardedDataParallel"
 
 
 def state_of(value: Any, sharded_by: nn.Module | None = None) -> Any:
     """Describe a registered attribute in tensors and plain values."""
+    if isinstance(value, nn.Module) and _is_sharded(value):
+        from solfa.solvers.sharding import gather_module
+
+        return gather_module(value)
     if isinstance(value, nn.Module):
-        if _is_sharded(value):
-            return get_model_state_dict(value, options=_WHOLE)
         return unwrapped(value).state_dict()
-    if isinstance(value, _FabricOptimizer) and sharded_by is not None:
-        return get_optimizer_state_dict(sharded_by, value.optimizer, options=_WHOLE)
+    if is_wrapped_optimizer(value) and sharded_by is not None:
+        from solfa.solvers.sharding import gather_optimizer
+
+        return gather_optimizer(sharded_by, value.optimizer)
     return value.state_dict() if isinstance(value, Stateful) else value
 
 
 def load_state(name: str, value: Any, state: Any, sharded_by: nn.Module | None = None) -> Any:
     """Restore a registered attribute in place; what is no object with a state is replaced, and returned."""
-    if isinstance(value, nn.Module):
-        if _is_sharded(value):
-            set_model_state_dict(value, state, options=_WHOLE)
-            return value
+    if isinstance(value, nn.Module) and _is_sharded(value):
+        from solfa.solvers.sharding import scatter_module
+
+        scatter_module(value, state)
+    elif isinstance(value, nn.Module):
         load_module(name, unwrapped(value), state)
-    elif isinstance(value, _FabricOptimizer) and sharded_by is not None:
-        set_optimizer_state_dict(sharded_by, value.optimizer, optim_state_dict=state, options=_WHOLE)
+    elif is_wrapped_optimizer(value) and sharded_by is not None:
+        from solfa.solvers.sharding import scatter_optimizer
+
+        scatter_optimizer(sharded_by, value.optimizer, state)
     elif isinstance(value, Stateful):
         value.load_state_dict(state)
     else:
@@ -109,7 +102,10 @@ class Registry:
     @property
     def optimizers(self) -> dict[str, Optimizer]:
         """The optimisers among the stateful attributes, wrapped or not."""
-        return {**self.of_type(Optimizer), **self.of_type(_FabricOptimizer)}
+        values = {name: self._attribute(name) for name in self.stateful}
+        return {
+            name: value for name, value in values.items() if isinstance(value, Optimizer) or is_wrapped_optimizer(value)
+        }
 
     def sharding_module(self) -> nn.Module | None:
         """Find the module that spreads its parameters over devices, which then spreads the optimiser's state."""

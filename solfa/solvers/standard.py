@@ -31,12 +31,13 @@ from solfa.solvers.loaders import data_facts, endless, from_the_start, open_stag
 from solfa.solvers.optim import build_schedule
 from solfa.solvers.persistence import Persistence
 from solfa.solvers.randomness import own_randomness, seed_all
-from solfa.solvers.registry import Registry, check_modules, load_state, unwrapped
+from solfa.solvers.registry import Registry, check_modules, load_state
 from solfa.solvers.requests import AudioRequest
 from solfa.solvers.schedules import Schedule
 from solfa.solvers.step import NotFinite, step_down, unsynchronised
 from solfa.solvers.stopping import Stopped, StopSignals, agree
 from solfa.solvers.watching import GeneratedClip
+from solfa.solvers.wrapping import unwrapped
 
 C = TypeVar("C", bound=SolverConfig)
 

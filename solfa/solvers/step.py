@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.fabric import Fabric
-from lightning.fabric.wrappers import _FabricModule
 from torch import Tensor, nn
 
 from solfa.solvers.optim import OptimConfig
 from solfa.solvers.stopping import agree
+from solfa.solvers.wrapping import is_wrapped_module
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
 
 
 class NotFinite(Exception):  # noqa: N818 - becomes a sentence where the clips of the batch are known
@@ -22,7 +24,7 @@ class NotFinite(Exception):  # noqa: N818 - becomes a sentence where the clips o
 
 
 def step_down(
-    fabric: Fabric,
+    fabric: "Fabric",
     loss: Tensor,
     module: nn.Module,
     optimizer: Any,
@@ -53,12 +55,12 @@ def step_down(
 
 
 @contextmanager
-def unsynchronised(fabric: Fabric, modules: Iterable[nn.Module]) -> Iterator[None]:
+def unsynchronised(fabric: "Fabric", modules: Iterable[nn.Module]) -> Iterator[None]:
     """Leave the gradients of several processes apart until the last batch of an update."""
     with ExitStack() as stack:
         for module in modules if fabric.world_size > 1 else ():
-            if isinstance(module, _FabricModule):
-                stack.enter_context(fabric.no_backward_sync(module))
+            if is_wrapped_module(module):
+                stack.enter_context(fabric.no_backward_sync(module))  # type: ignore[arg-type]
         yield
 
 

@@ -2,10 +2,12 @@
 
 import signal
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.fabric import Fabric
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong: it ends a run as asked
@@ -49,7 +51,7 @@ class StopSignals:
         self._before = {}
 
 
-def agree(fabric: Fabric, *wishes: int) -> list[int]:
+def agree(fabric: "Fabric", *wishes: int) -> list[int]:
     """Let all processes know the largest of each wish, so that they do the same thing at the same step."""
     if fabric.world_size == 1:
         return list(wishes)

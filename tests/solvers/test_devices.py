@@ -14,7 +14,8 @@ from solfa.config import parse_config
 from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError
 from solfa.solvers.config import SolverConfig
-from solfa.solvers.devices import Launched, choose_accelerator, gather_objects, start_fabric
+from solfa.solvers.devices import choose_accelerator, gather_objects, start_fabric
+from solfa.solvers.launched import Launched
 from tests.solvers.toy import ToyConfig, toy_values
 
 ROOT = Path(__file__).parents[2]
