@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from solfa.errors import ConfigError, StoreError
 from solfa.models.conditioners.labels import LabelConditioner, LabelsConfig
-from solfa.solvers.registry import Registry, check_modules, load_module, load_state, state_of, unwrapped
+from solfa.solvers.registry import Registry, check_modules, load_module, load_state, state_of
+from solfa.solvers.wrapping import unwrapped
 
 
 class Counter:
