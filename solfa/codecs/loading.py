@@ -1,5 +1,6 @@
-"""`load_codec`: from a text (a name, a directory, a Hub id, a stable-audio-tools model config) to a codec."""
+"""`load_codec`: from a text (a name, a directory, a Hub id, an experiment, a stable-audio-tools config) to a codec."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,21 +14,26 @@ from solfa.codecs.inference import Precision
 from solfa.codecs.mimi import MimiCodec
 from solfa.codecs.mulaw import MulawCodec, MulawOptions
 from solfa.codecs.oobleck import OobleckCodec
+from solfa.codecs.own import BEST, OwnCodec
 from solfa.codecs.protocol import Codec
 from solfa.codecs.spec import parse_spec
 from solfa.codecs.stable_audio import load_stable_audio
 from solfa.config import nearest, parse_config
+from solfa.environment.experiments import ARGV
+from solfa.environment.paths import resolve_path
+from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
 
 __all__ = ["FAMILIES", "NAMES", "Precision", "load_codec"]
 
-Family = type[EncodecCodec] | type[DacCodec] | type[MimiCodec] | type[OobleckCodec]
+Family = type[EncodecCodec] | type[DacCodec] | type[MimiCodec] | type[OobleckCodec] | type[OwnCodec]
 
 FAMILIES: dict[str, Family] = {
     "encodec": EncodecCodec,
     "dac": DacCodec,
     "mimi": MimiCodec,
     "AutoencoderOobleck": OobleckCodec,
+    "solfa_codec": OwnCodec,
 }
 """By the `model_type` (transformers) or `_class_name` (diffusers) of a checkpoint's config.json."""
 
@@ -81,6 +87,17 @@ class Pretrained:
             f"codec {self.location}: expected config.json in it, as save_pretrained writes it (or in its folder vae), "
             "found none; a stable-audio-tools model is given by its model_config.json with checkpoint=PATH"
         )
+
+
+@dataclass(frozen=True)
+class Trained:
+    """An experiment that trains a codec, in its folder."""
+
+    folder: Path
+
+    def load(self, options: Mapping[str, object], device: str, precision: Precision) -> Codec:
+        checkpoint = Checkpoint(self.folder.name, str(self.folder), self.folder, device, precision)
+        return OwnCodec.from_experiment(self.folder, checkpoint, options)
 
 
 @dataclass(frozen=True)
@@ -150,9 +167,9 @@ def _merge(written: Mapping[str, str], given: Mapping[str, object], spec: str) -
 def _resolve(head: str) -> Reference:
     if head in NAMES:
         return NAMES[head]
-    if head.startswith("//"):
-        raise ConfigError(f"codec {head}: experiments cannot be loaded as codecs yet; pass a name or a directory")
-    path = Path(head).expanduser()
+    path = Path(resolve_path(head, load_environment(os.environ)) if head.startswith("//") else head).expanduser()
+    if path.is_dir() and any((path / name).is_file() for name in (ARGV, BEST)):
+        return Trained(path.absolute())
     if path.is_dir():
         return Pretrained(path.absolute())
     if path.is_file():

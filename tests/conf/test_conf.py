@@ -12,8 +12,10 @@ from solfa.solvers.finding import find_solver, own_solvers
 CONF = Path(solfa.__file__).parent / "conf"
 GROUPS = {"solver", "model", "dset", "conditioner", "experiment"}
 FILES = sorted(path.relative_to(CONF) for path in CONF.rglob("*.yaml"))
-NEEDED = ["dset.train=music.solfa"]
-"""What `lm/base` leaves to the user."""
+NEEDED = {"lm": "dset.train=music.solfa", "compression": "dset.train.path=songs"}
+"""What each solver leaves to the user."""
+OF_CODECS = {"codec", "compression", "waveforms"}
+"""Folders inside a group whose files are for training codecs."""
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +28,9 @@ def main() -> Any:
 def overrides_for(path: Path) -> list[str]:
     """Choose a file by its group on top of a complete run."""
     group, name = path.parts[0], "/".join(path.with_suffix("").parts[1:])
-    first = [] if group in ("solver", "experiment") else ["solver=lm/base"]
-    return [*first, f"{group}={name}", *NEEDED]
+    task = "compression" if path.parts[1] in OF_CODECS else "lm"
+    first = [] if group in ("solver", "experiment") else [f"solver={task}/base"]
+    return [*first, f"{group}={name}", NEEDED[task]]
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.parts[0] in GROUPS], ids=str)

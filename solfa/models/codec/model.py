@@ -1,0 +1,60 @@
+"""The codec network: audio [B, C, N] to T = ceil(N / hop_length) frames and back to exactly N samples."""
+
+from typing import NamedTuple, final
+
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from solfa.errors import ConfigError
+from solfa.models.codec.bottlenecks import Bottleneck, Bottlenecked
+from solfa.models.codec.config import CodecModelConfig
+from solfa.nn.seanet import SeanetDecoder, SeanetEncoder
+
+
+class Reconstruction(NamedTuple):
+    """Audio that went through the codec, and what its bottleneck says."""
+
+    audio: Float[Tensor, "B C N"]
+    bottleneck: Bottlenecked
+
+
+@final
+class CodecModel(nn.Module):
+    """A SEANet encoder and decoder around a bottleneck."""
+
+    def __init__(self, config: CodecModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = SeanetEncoder(config.seanet, config.num_channels)
+        self.bottleneck: Bottleneck = config.bottleneck.build(config.seanet.dim)
+        self.decoder = SeanetDecoder(config.seanet, config.num_channels)
+
+    def forward(self, audio: Float[Tensor, "B C N"]) -> Reconstruction:
+        """Reconstruct, for training: gradients pass the bottleneck, and in training mode its codebooks learn."""
+        self._check(audio)
+        passed: Bottlenecked = self.bottleneck(self.encoder(audio))
+        return Reconstruction(self.decoder(passed.latents)[..., : audio.shape[-1]], passed)
+
+    def encode(self, audio: Float[Tensor, "B C N"], num_codebooks: int | None = None) -> Shaped[Tensor, "B T Z"]:
+        """Give codes `[B, T, K]` (int64) of the first codebooks, or means of continuous latents `[B, T, Z]`."""
+        self._check(audio)
+        return self.bottleneck.encode(self.encoder(audio), num_codebooks)
+
+    def decode(self, array: Shaped[Tensor, "B T Z"], num_samples: int | None = None) -> Float[Tensor, "B C N"]:
+        """Give the audio of codes (of all codebooks or the first few) or of latents, cut to `num_samples`."""
+        longest = array.shape[1] * self.config.hop_length
+        if num_samples is not None and not longest - self.config.hop_length < num_samples <= longest:
+            raise ConfigError(
+                f"codec: expected {longest - self.config.hop_length + 1} to {longest} samples for {array.shape[1]} "
+                f"frames, found num_samples {num_samples}"
+            )
+        audio: Tensor = self.decoder(self.bottleneck.decode(array))
+        return audio[..., :num_samples]
+
+    def _check(self, audio: Tensor) -> None:
+        channels, num_samples = audio.shape[1:]
+        if channels != self.config.num_channels or num_samples < 1:
+            raise ConfigError(
+                f"codec: expected audio [B, {self.config.num_channels}, N] of at least one sample, "
+                f"found {list(audio.shape)}"
+            )

@@ -1,0 +1,132 @@
+"""Discriminators that look at spectra: the multi-scale STFT discriminator of EnCodec (Défossez et al. 2022).
+
+    audio ──► STFT ──► real and imaginary parts as channels [B, 2C, T, F]
+          ──► conv 3x9 ──► conv 3x9, stride 2 in frequency, dilated in time (once per dilation) ──► conv 3x3 ──► logits
+
+One such network per window. Leaky ReLU and a feature map follow every convolution but the last. Spectra are centred, so
+a sound may be shorter than a window: any length from one sample works.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from solfa.config import Config
+from solfa.ops.audio_losses import Window, spectrum
+
+LEAK = 0.2
+KERNEL = (3, 9)
+"""Frames, frequency bins."""
+
+
+class Judgement(NamedTuple):
+    """What one discriminator says, and the maps by which it came to it."""
+
+    logits: Float[Tensor, "B 1 T F"]
+    """High where a sound is taken for real."""
+    features: list[Float[Tensor, "B D T _"]]
+
+
+class StftDiscriminatorConfig(Config):
+    """Discriminators at several windows."""
+
+    kind: Literal["ms_stft"] = "ms_stft"
+    num_filters: int = Field(default=32, ge=1)
+    windows: tuple[Window, ...] = Field(default=(2048, 1024, 512, 256, 128), min_length=1)
+    dilations: tuple[PositiveInt, ...] = (1, 2, 4)
+    """In time, one layer each."""
+
+    def build(self, num_channels: int) -> "MultiScaleStftDiscriminator":
+        """Make the discriminators for audio of so many channels."""
+        return MultiScaleStftDiscriminator(num_channels, self.num_filters, self.windows, self.dilations)
+
+
+class StftDiscriminator(nn.Module):
+    """Judges the complex spectrum of one window."""
+
+    def __init__(
+        self, num_channels: int, num_filters: int, window: int, dilations: tuple[int, ...] = (1, 2, 4)
+    ) -> None:
+        super().__init__()
+        self.window = window
+        small = (KERNEL[0], KERNEL[0])
+        self.layers = nn.ModuleList(
+            [
+                _conv(2 * num_channels, num_filters, KERNEL),
+                *(_conv(num_filters, num_filters, KERNEL, stride=2, dilation=dilation) for dilation in dilations),
+                _conv(num_filters, num_filters, small),
+            ]
+        )
+        self.last = _conv(num_filters, 1, small)
+
+    def forward(self, audio: Float[Tensor, "B C N"]) -> Judgement:
+        transformed = spectrum(audio, self.window).transpose(-2, -1)
+        x = torch.cat([transformed.real, transformed.imag], dim=1)
+        # Convolutions of few channels over large pictures take half the time on CPUs with the channels last.
+        x = x.contiguous(memory_format=torch.channels_last)
+        features = []
+        for layer in self.layers:
+            x = F.leaky_relu(layer(x), LEAK)
+            features.append(x)
+        return Judgement(self.last(x), features)
+
+
+class MultiScaleStftDiscriminator(nn.Module):
+    """One discriminator per window; their judgements come in the order of the windows."""
+
+    def __init__(
+        self,
+        num_channels: int,
+        num_filters: int = 32,
+        windows: tuple[int, ...] = (2048, 1024, 512, 256, 128),
+        dilations: tuple[int, ...] = (1, 2, 4),
+    ) -> None:
+        super().__init__()
+        self.num_channels = num_channels
+        self.scales = nn.ModuleList(
+            StftDiscriminator(num_channels, num_filters, window, dilations) for window in windows
+        )
+
+    def forward(self, audio: Float[Tensor, "B C N"]) -> list[Judgement]:
+        if audio.shape[1] != self.num_channels or audio.shape[2] == 0:
+            raise ValueError(
+                f"discriminator: expected audio of {self.num_channels} channels and at least one sample, found "
+                f"{tuple(audio.shape)}"
+            )
+        return [scale(audio) for scale in self.scales]
+
+
+@contextmanager
+def frozen(module: nn.Module) -> Iterator[None]:
+    """Let gradients through a module and keep none for its parameters; for what is run, forward, inside.
+
+        discriminator step: discriminator(real), discriminator(fake.detach())     gradients of its parameters
+        generator step:     with frozen(discriminator): discriminator(fake)       gradients of `fake` only
+
+    Finish one step (backward and update) before the forward pass of the other. Where a wrapper synchronises the
+    gradients of several processes, freeze and call the module inside it: there is nothing to synchronise.
+    """
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    try:
+        for parameter in parameters:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+
+
+def _conv(
+    in_channels: int, out_channels: int, kernel: tuple[int, int], stride: int = 1, dilation: int = 1
+) -> nn.Conv2d:
+    padding = (kernel[0] // 2 * dilation, kernel[1] // 2)
+    conv = nn.Conv2d(in_channels, out_channels, kernel, (1, stride), padding, dilation=(dilation, 1))
+    weight_norm(conv)
+    return conv

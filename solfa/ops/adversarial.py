@@ -1,0 +1,75 @@
+"""The losses of a game between a generator and several discriminators.
+
+Logits come as one tensor per discriminator, high for what is judged real; features as one list of maps per
+discriminator. Each discriminator counts alike, however many numbers it gives.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor
+
+from solfa.config import Config
+
+EPSILON = 1e-8
+
+Logits = Sequence[Float[Tensor, "..."]]
+Features = Sequence[Sequence[Float[Tensor, "..."]]]
+
+
+class Hinge(Config):
+    """Push logits beyond one and minus one, and not further; the generator raises them without end.
+
+    Lim and Ye 2017.
+    """
+
+    kind: Literal["hinge"] = "hinge"
+
+    def discriminator_loss(self, real: Logits, fake: Logits) -> Float[Tensor, ""]:
+        """Average `max(0, 1 - D(real)) + max(0, 1 + D(fake))`."""
+        return _mean(lambda logits: (1.0 - logits).relu(), real) + _mean(lambda logits: (1.0 + logits).relu(), fake)
+
+    def generator_loss(self, fake: Logits) -> Float[Tensor, ""]:
+        """Average `-D(fake)`."""
+        return _mean(torch.neg, fake)
+
+
+class LeastSquares(Config):
+    """Bring logits to one for what is real and to zero for what is not (Mao et al. 2017)."""
+
+    kind: Literal["least_squares"] = "least_squares"
+
+    def discriminator_loss(self, real: Logits, fake: Logits) -> Float[Tensor, ""]:
+        """Average `(D(real) - 1) ** 2 + D(fake) ** 2`."""
+        return _mean(lambda logits: (logits - 1.0).square(), real) + _mean(torch.square, fake)
+
+    def generator_loss(self, fake: Logits) -> Float[Tensor, ""]:
+        """Average `(D(fake) - 1) ** 2`."""
+        return _mean(lambda logits: (logits - 1.0).square(), fake)
+
+
+AnyAdversarialLoss = Annotated[Hinge | LeastSquares, Field(discriminator="kind")]
+
+
+def feature_matching_loss(real: Features, fake: Features) -> Float[Tensor, ""]:
+    """Average over all maps the distance of the fake to the real one, relative to the size of the real one.
+
+    As in EnCodec (Défossez et al. 2022): `mean |real - fake| / mean |real|`. No gradient goes to the real maps.
+    """
+    if [len(maps) for maps in real] != [len(maps) for maps in fake] or not real:
+        raise ValueError("feature matching: expected the same maps of real and fake sounds, at least one of each")
+    ratios = [
+        (one.detach() - other).abs().mean() / (one.detach().abs().mean() + EPSILON)
+        for one_maps, other_maps in zip(real, fake, strict=True)
+        for one, other in zip(one_maps, other_maps, strict=True)
+    ]
+    return torch.stack(ratios).mean()
+
+
+def _mean(of: Callable[[Tensor], Tensor], logits: Logits) -> Float[Tensor, ""]:
+    if not logits:
+        raise ValueError("adversarial loss: expected the logits of at least one discriminator, found none")
+    return torch.stack([of(found).mean() for found in logits]).mean()

@@ -1,0 +1,218 @@
+"""How far a decoded sound is from the original, to be trained on: in time, in mel bands, in Fourier magnitudes.
+
+Spectra are centred: a frame every quarter window, `1 + N // hop` of them, silence beyond the ends, so a clip may be
+shorter than a window. Hann windows have unit energy, so noise of variance v has the power v at any window length.
+Powers are raised by a floor before logarithms and divisions, which keeps every gradient finite in silence.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Complex, Float
+from pydantic import Field
+from torch import Tensor
+
+from solfa.config import Config
+from solfa.errors import ConfigError
+from solfa.ops.spectral import mel_filters
+
+FLOOR = 1e-5
+"""A power, as in EnCodec: a sine at -72 dB of full scale in a window of 1024 samples."""
+
+AudioLoss = Callable[[Float[Tensor, "B C N"], Float[Tensor, "B C N"]], Float[Tensor, ""]]
+"""A function of the estimate and the target."""
+
+Window = Annotated[int, Field(ge=4, multiple_of=4)]
+"""Samples of a window; the hop is a quarter of it."""
+
+
+def spectrum(audio: Float[Tensor, "B C N"], window: int) -> Complex[Tensor, "B C F T"]:
+    """Transform overlapping windows; half precision is raised to float32."""
+    audio = audio.to(torch.promote_types(audio.dtype, torch.float32))
+    transformed: Tensor = torch.stft(
+        audio.flatten(0, 1),
+        window,
+        hop_length=window // 4,
+        window=_unit_hann(window, audio.dtype, audio.device),
+        pad_mode="constant",
+        return_complex=True,
+    )
+    return transformed.reshape(*audio.shape[:2], *transformed.shape[1:])
+
+
+def power_spectrum(audio: Float[Tensor, "B C N"], window: int) -> Float[Tensor, "B C F T"]:
+    """Square the magnitudes, by a way whose gradient exists at zero."""
+    transformed = spectrum(audio, window)
+    return transformed.real.square() + transformed.imag.square()
+
+
+def mel_power(
+    audio: Float[Tensor, "B C N"],
+    sample_rate: int,
+    window: int,
+    num_bands: int,
+    min_hz: float = 0.0,
+    max_hz: float | None = None,
+) -> Float[Tensor, "B C M T"]:
+    """Add up the power in mel bands; `max_hz` is half the sample rate unless given."""
+    power = power_spectrum(audio, window)
+    filters = _filters(num_bands, window, sample_rate, min_hz, max_hz or sample_rate / 2, power.dtype, power.device)
+    return filters @ power
+
+
+def time_loss(
+    estimate: Float[Tensor, "B C N"], target: Float[Tensor, "B C N"], *, order: Literal[1, 2] = 1
+) -> Float[Tensor, ""]:
+    """Average the absolute (1) or squared (2) difference of amplitudes."""
+    check_same_shape(estimate, target)
+    return _mean_distance(estimate, target, order)
+
+
+def mel_loss(
+    estimate: Float[Tensor, "B C N"],
+    target: Float[Tensor, "B C N"],
+    *,
+    sample_rate: int,
+    windows: Sequence[int],
+    num_bands: int = 64,
+    min_hz: float = 0.0,
+    max_hz: float | None = None,
+    linear_weight: float = 1.0,
+    log_weight: float = 1.0,
+    log_order: Literal[1, 2] = 2,
+    floor: float = FLOOR,
+) -> Float[Tensor, ""]:
+    """Compare mel powers and their log10 at several windows (as in EnCodec, Défossez et al. 2022).
+
+    Per window: `linear_weight * mean |S - S'| + log_weight * mean |log10 S - log10 S'| ** log_order`; then the mean
+    over the windows.
+    """
+    check_same_shape(estimate, target)
+    total = estimate.new_zeros((), dtype=torch.promote_types(estimate.dtype, torch.float32))
+    for window in windows:
+        one, other = (mel_power(audio, sample_rate, window, num_bands, min_hz, max_hz) for audio in (estimate, target))
+        total = total + linear_weight * _mean_distance(one, other, 1)
+        total = total + log_weight * _mean_distance((floor + one).log10(), (floor + other).log10(), log_order)
+    return total / len(windows)
+
+
+def stft_loss(
+    estimate: Float[Tensor, "B C N"],
+    target: Float[Tensor, "B C N"],
+    *,
+    windows: Sequence[int],
+    convergence_weight: float = 1.0,
+    log_weight: float = 1.0,
+    floor: float = FLOOR,
+) -> Float[Tensor, ""]:
+    """Average over several windows the distance of magnitudes (as in Parallel WaveGAN, Yamamoto et al. 2019).
+
+    Spectral convergence is the size of the error relative to that of the target, clip by clip and channel by channel;
+    beside it stands the mean difference of natural logarithms.
+    """
+    check_same_shape(estimate, target)
+    total = estimate.new_zeros((), dtype=torch.promote_types(estimate.dtype, torch.float32))
+    for window in windows:
+        one, other = spectrum(estimate, window).abs(), spectrum(target, window).abs()
+        # A norm, not the root of a mean: its gradient exists where the error is zero.
+        error = torch.linalg.vector_norm(one - other, dim=(-2, -1)) / one[0, 0].numel() ** 0.5
+        size = (floor + other.square().mean(dim=(-2, -1))).sqrt()
+        logarithms = [0.5 * (floor + magnitude.square()).log() for magnitude in (one, other)]
+        total = total + convergence_weight * (error / size).mean()
+        total = total + log_weight * _mean_distance(logarithms[0], logarithms[1], 1)
+    return total / len(windows)
+
+
+class MelLoss(Config):
+    """Mel powers and their logarithms at several windows."""
+
+    kind: Literal["mel"] = "mel"
+    windows: tuple[Window, ...] = Field(default=(64, 128, 256, 512, 1024, 2048), min_length=1)
+    num_bands: int = Field(default=64, ge=1)
+    min_hz: float = Field(default=0.0, ge=0.0)
+    max_hz: float | None = Field(default=None, gt=0.0)
+    linear_weight: float = Field(default=1.0, ge=0.0)
+    log_weight: float = Field(default=1.0, ge=0.0)
+    log_order: Literal[1, 2] = 2
+    """1: absolute, 2: squared differences of the logarithms."""
+    floor: float = Field(default=FLOOR, gt=0.0)
+
+    def build(self, sample_rate: int) -> AudioLoss:
+        """Give the loss for audio of this rate."""
+        highest = self.max_hz or sample_rate / 2
+        if not self.min_hz < highest <= sample_rate / 2:
+            raise ConfigError(
+                f"mel loss: expected min_hz < max_hz <= {sample_rate / 2:g}, half the sample rate, found "
+                f"{self.min_hz:g} and {highest:g}; leave out max_hz for the widest range"
+            )
+        return partial(mel_loss, sample_rate=sample_rate, **self.model_dump(exclude={"kind"}))
+
+
+class StftLoss(Config):
+    """Spectral convergence and log magnitudes at several windows."""
+
+    kind: Literal["stft"] = "stft"
+    windows: tuple[Window, ...] = Field(default=(512, 1024, 2048), min_length=1)
+    convergence_weight: float = Field(default=1.0, ge=0.0)
+    log_weight: float = Field(default=1.0, ge=0.0)
+    floor: float = Field(default=FLOOR, gt=0.0)
+
+    def build(self, sample_rate: int) -> AudioLoss:
+        """Give the loss; it is the same at any rate."""
+        return partial(stft_loss, **self.model_dump(exclude={"kind"}))
+
+
+class TimeLoss(Config):
+    """Differences of amplitudes."""
+
+    kind: Literal["time"] = "time"
+    order: Literal[1, 2] = 1
+    """1: absolute, 2: squared."""
+
+    def build(self, sample_rate: int) -> AudioLoss:
+        """Give the loss; it is the same at any rate."""
+        return partial(time_loss, order=self.order)
+
+
+AnyAudioLoss = Annotated[MelLoss | StftLoss | TimeLoss, Field(discriminator="kind")]
+
+
+def check_same_shape(estimate: Tensor, target: Tensor) -> None:
+    """Refuse two sounds that would be stretched to fit each other."""
+    if estimate.shape != target.shape:
+        raise ValueError(
+            f"audio loss: expected two sounds of the same shape, found {tuple(estimate.shape)} and "
+            f"{tuple(target.shape)}; cut or mix them to the same samples and channels"
+        )
+
+
+def _mean_distance(one: Float[Tensor, "*shape"], other: Float[Tensor, "*shape"], order: int) -> Float[Tensor, ""]:
+    difference = one - other
+    return difference.abs().mean() if order == 1 else difference.square().mean()
+
+
+# Constants, made once for each device; normal tensors even when first asked for in inference mode.
+
+
+@lru_cache(maxsize=64)
+def _unit_hann(window: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, " window"]:
+    with torch.inference_mode(False):
+        hann = torch.hann_window(window, dtype=dtype, device=device)
+        return hann / hann.square().sum().sqrt()
+
+
+@lru_cache(maxsize=64)
+def _filters(
+    num_bands: int,
+    window: int,
+    sample_rate: int,
+    min_hz: float,
+    max_hz: float,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Float[Tensor, "M F"]:
+    with torch.inference_mode(False):
+        weights = mel_filters(num_bands, window, sample_rate, max_hz, min_hz)
+        return torch.from_numpy(weights).to(dtype).to(device)

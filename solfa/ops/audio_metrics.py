@@ -1,0 +1,77 @@
+"""How good a codec is: distances of decoded sounds from the originals, and how its codebooks are used."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int, Int64
+from torch import Tensor
+
+from solfa.ops.audio_losses import check_same_shape, mel_power
+
+MEL_WINDOW = 2048
+NUM_BANDS = 96
+
+
+def si_sdr(
+    estimate: Float[Tensor, "*B N"], target: Float[Tensor, "*B N"], limit_db: float = 100.0
+) -> Float[Tensor, "*B"]:
+    """Compare the part of each estimate along its target with the rest, in decibels (Le Roux et al. 2019).
+
+    It does not depend on the scale of either. It stays within plus and minus `limit_db`, so that one perfect clip does
+    not make a mean infinite; silence against a sound is the lower limit. Against a silent target it is not defined, and
+    not a number: leave such clips out of a mean (`torch.nanmean`).
+    """
+    check_same_shape(estimate, target)
+    estimate, target = _precise(estimate), _precise(target)
+    energy = target.square().sum(dim=-1)
+    scale = (estimate * target).sum(dim=-1) / energy
+    along = scale[..., None] * target
+    signal, noise = along.square().sum(dim=-1), (estimate - along).square().sum(dim=-1)
+    decibels = 10.0 * (signal.log10() - noise.log10())
+    decibels = torch.where(signal == 0.0, -math.inf, decibels).clamp(-limit_db, limit_db)
+    return torch.where(energy == 0.0, math.nan, decibels).float()
+
+
+def mel_distance_db(
+    estimate: Float[Tensor, "B C N"], target: Float[Tensor, "B C N"], sample_rate: int, floor_db: float = -80.0
+) -> Float[Tensor, " B"]:
+    """Average the difference of two mel spectrograms in decibels over time, bands and channels of each clip.
+
+    The floor is relative to the power of a full-scale sine.
+    """
+    check_same_shape(estimate, target)
+    # A periodic Hann window of unit energy gives a full-scale sine the power window / 6.
+    floor = 10.0 ** (floor_db / 10.0) * MEL_WINDOW / 6.0
+    one, other = (mel_power(audio, sample_rate, MEL_WINDOW, NUM_BANDS).clamp(min=floor) for audio in (estimate, target))
+    return 10.0 * (one.log10() - other.log10()).abs().mean(dim=(1, 2, 3))
+
+
+def count_codes(codes: Int[Tensor, "B T K"], codebook_size: int) -> Int64[Tensor, "K V"]:
+    """Count how often each entry of each codebook occurs; negative codes (a codebook that was dropped) do not count.
+
+    Counts of several batches or processes add up, and only then say something about a whole stage.
+    """
+    highest = int(codes.max()) if codes.numel() else -1
+    if highest >= codebook_size:
+        raise ValueError(f"codes: expected codes below the codebook size {codebook_size}, found {highest}")
+    num_codebooks = codes.shape[-1]
+    places = codes.long() + codebook_size * torch.arange(num_codebooks, device=codes.device)
+    counts = torch.bincount(places[codes >= 0], minlength=num_codebooks * codebook_size)
+    return counts.reshape(num_codebooks, codebook_size)
+
+
+def codebook_usage(counts: Int64[Tensor, "K V"]) -> Float[Tensor, " K"]:
+    """Give the part of each codebook's entries that occur at all."""
+    return (counts > 0).float().mean(dim=-1)
+
+
+def codebook_perplexity(counts: Int64[Tensor, "K V"]) -> Float[Tensor, " K"]:
+    """Give the number of equally frequent entries that would have the same entropy; one where nothing was counted."""
+    frequencies = _precise(counts)
+    frequencies = frequencies / frequencies.sum(dim=-1, keepdim=True).clamp(min=1.0)
+    entropies: Tensor = torch.special.entr(frequencies).sum(dim=-1)
+    return entropies.exp().float()
+
+
+def _precise(values: Tensor) -> Tensor:
+    return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
