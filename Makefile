@@ -5,16 +5,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint format clean
+.PHONY: demo test test-fast lint format clean
 
 demo: $(VENV)/.run
 	$(BIN)/solfa demo
 
 test: $(VENV)/.dev lint
-	$(BIN)/pytest -n 2 --dist loadfile
-
-test-slow: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadfile -m "slow or not slow"
+
+# Without the tests that start many processes: what plain `pytest` runs, too.
+test-fast: $(VENV)/.dev
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

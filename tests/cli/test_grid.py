@@ -48,6 +48,7 @@ def test_without_slurm_nothing_is_cleared_and_local_is_suggested(tmp_path):
     assert len(list((tmp_path / "dora" / "xps").glob("*/.argv.json"))) == 2
 
 
+@pytest.mark.slow
 def test_a_local_run_ends_with_one_if_an_experiment_failed_and_goes_on_where_it_stopped(tmp_path):
     result = invoke(*TARGETS, "--local", "--jobs", "2")
     assert result.exit_code == 1, result.output

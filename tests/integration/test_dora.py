@@ -97,6 +97,7 @@ def test_a_grid_is_shown_and_its_folders_are_made(dora_dir):
     assert sum(argv[0] == "solver=lm/debug" for argv in made) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes as Linux shows them")
 @pytest.mark.parametrize(
     ("command", "number", "code"),

@@ -109,6 +109,7 @@ def generate(folder: Path, patch: pytest.MonkeyPatch, *arguments: str) -> None:
     assert not left.value.code
 
 
+@pytest.mark.slow
 def test_own_solver_is_trained_killed_resumed_and_listened_to(
     own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def test_encoder_processes_give_the_bytes_of_one_process(several_shards, tmp_pat
     assert not live_leases(dest)
 
 
+@pytest.mark.slow
 def test_two_terminals_and_two_ranks_at_once_give_the_same_bytes(several_shards, tmp_path, clean):
     terminals, ranks = tmp_path / "terminals.solfa", tmp_path / "ranks.solfa"
     runs = [start(several_shards, terminals, "--num-encoders", "1") for _ in range(2)]
@@ -87,6 +88,7 @@ def test_two_terminals_and_two_ranks_at_once_give_the_same_bytes(several_shards,
     assert tree_digest(ranks) == clean
 
 
+@pytest.mark.slow
 def test_a_killed_encoder_process_is_reported_and_the_same_command_finishes(several_shards, tmp_path, clean):
     dest = tmp_path / "d.solfa"
     code, output = finish(start(several_shards, dest, "--num-encoders", "1", SOLFA_CRASH_AT="shard:before-commit#2"))
@@ -112,6 +114,7 @@ def test_killing_the_command_takes_its_processes_along(several_shards, tmp_path,
     assert tree_digest(dest) == clean
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_everything_with_code_130_and_the_same_command_continues(several_shards, tmp_path, clean):
     dest = tmp_path / "d.solfa"
     run = start(several_shards, dest, "--num-encoders", "1")
