@@ -20,6 +20,7 @@ from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard import Outcome
 from tests.solvers.conftest import same_run
+from tests.solvers.toy import changed
 
 RATE = 1000
 
@@ -69,13 +70,7 @@ def values_for(data: Path, **changes: Any) -> dict[str, Any]:
         },
         "logging": {"tensorboard": False, "log_updates": 1},
     }
-    for key, value in changes.items():
-        *outer, name = key.split("__")
-        place = values
-        for part in outer:
-            place = place.setdefault(part, {})
-        place[name] = value
-    return values
+    return changed(values, changes)
 
 
 def solver_of(folder: Path, values: dict[str, Any], watcher: Watcher | None = None) -> CompressionSolver:

@@ -23,6 +23,7 @@ from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard import Outcome
 from tests.models.conditioners.tiny_encoders import write_musicgen
 from tests.solvers.conftest import same_run
+from tests.solvers.toy import changed
 
 CODEC = "mulaw:bits=4,sample_rate=100,num_channels=2"
 ARRAY = ArraySpec(
@@ -59,13 +60,7 @@ def lm_values(data: Path, **changes: Any) -> dict[str, Any]:
         },
         "logging": {"tensorboard": False, "log_updates": 1},
     }
-    for key, value in changes.items():
-        *outer, name = key.split("__")
-        place = values
-        for part in outer:
-            place = place.setdefault(part, {})
-        place[name] = value
-    return values
+    return changed(values, changes)
 
 
 def solver_of(folder: Path, values: dict[str, Any], watcher: Watcher | None = None) -> LMSolver:

@@ -1,5 +1,6 @@
 """A task small enough to train a hundred times in a test: predict the mean of a noisy clip, with dropout on the way."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -85,6 +86,17 @@ class ToySolver(StandardSolver[ToyConfig]):
         return {"clips": 1.0}
 
 
+def changed(values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Change settings in place: `optim__epochs` is the key `epochs` inside `optim`."""
+    for key, value in changes.items():
+        *outer, name = key.split("__")
+        place = values
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[name] = value
+    return values
+
+
 def toy_values(**changes: Any) -> dict[str, Any]:
     """Settings of a short run; dotted keys change parts of them."""
     values: dict[str, Any] = {
@@ -101,10 +113,4 @@ def toy_values(**changes: Any) -> dict[str, Any]:
         "generate": {"every": 2},
         "logging": {"tensorboard": False, "log_updates": 1},
     }
-    for key, value in changes.items():
-        *outer, name = key.split("__")
-        place = values
-        for part in outer:
-            place = place.setdefault(part, {})
-        place[name] = value
-    return values
+    return changed(values, changes)
