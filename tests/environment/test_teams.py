@@ -13,7 +13,7 @@ from solfa.errors import ConfigError
 
 LABS = """
 default:
-  dora_dir: /work/{user}/xps
+  dora_dir: /scratch/{user}/xps
   hosts: []
 jeanzay:
   dora_dir: /scratch/${oc.env:USER}/solfa
