@@ -57,7 +57,7 @@ def test_experiments_are_kept_in_the_data_directory_of_the_user(system, environ,
 def test_it_works_without_user_and_home(conf):
     assert load().dora_dir.is_absolute()
     dora_dir = load(conf, SOLFA_TEAM="labs").dora_dir
-    assert dora_dir.parts[:2] == ("/", "work") and len(dora_dir.parts) == 4 and "{" not in str(dora_dir)
+    assert dora_dir.parts[:2] == ("/", "scratch") and len(dora_dir.parts) == 4 and "{" not in str(dora_dir)
 
 
 def test_a_team_is_read_for_the_cluster_that_the_host_belongs_to(conf):
