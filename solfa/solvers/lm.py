@@ -1,6 +1,5 @@
 """Train a codec language model: cross-entropy per codebook on laid-out codes, and clips to listen to."""
 
-import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,8 +39,6 @@ from solfa.solvers.standard import StandardSolver
 from solfa.solvers.watching import GeneratedClip
 from solfa.solvers.wrapping import unwrapped
 from solfa.store.schema import ArraySpec
-
-logger = logging.getLogger(__name__)
 
 LAY_OUT_WEIGHTS: dict[str, Callable[[CodecLM], CodecLM]] = {
     "fp32": pack_linears,

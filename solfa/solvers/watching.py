@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
@@ -139,13 +138,6 @@ class LoggingConfig(Config):
         if self.wandb is not None:
             watchers.append(self.wandb.build(folder, updates_per_epoch))
         return watchers
-
-
-def plain_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Make floats of numbers and of tensors with one element."""
-    return {
-        name: float(value.detach() if isinstance(value, torch.Tensor) else value) for name, value in metrics.items()
-    }
 
 
 def summary_line(

@@ -10,7 +10,7 @@ import torch
 from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.solvers.tensorboard import TensorBoardWatcher
-from solfa.solvers.watching import GeneratedClip, LoggingConfig, Watcher, Watchers, plain_metrics, summary_line
+from solfa.solvers.watching import GeneratedClip, LoggingConfig, Watcher, Watchers, summary_line
 
 
 class Diary(Watcher):
@@ -92,11 +92,6 @@ def test_a_stage_is_summed_up_in_one_line():
     assert summary_line("valid", 3, None, {"loss": float("nan")}, 3725) == "valid     epoch 3  loss nan  1 h 02 min"
     many = {f"metric_{index}": 1.0 for index in range(20)}
     assert "metric_7 " in (line := summary_line("valid", 1, 2, many, 1)) and "metric_8 " not in line
-
-
-def test_metrics_become_plain_floats():
-    found = plain_metrics({"a": torch.tensor(1.5, requires_grad=True), "b": np.float32(2.5), "c": 3})
-    assert found == {"a": 1.5, "b": 2.5, "c": 3.0} and all(type(value) is float for value in found.values())
 
 
 def test_a_clip_gives_numpy_whatever_it_holds():
