@@ -42,32 +42,34 @@ class StftDiscriminatorConfig(Config):
     windows: tuple[Window, ...] = Field(default=(2048, 1024, 512, 256, 128), min_length=1)
     dilations: tuple[PositiveInt, ...] = (1, 2, 4)
     """In time, one layer each."""
+    overlap: Literal[2, 4] = 4
+    """Windows that cover a sample; 2 halves the time it takes."""
+    first_stride: Literal[1, 2] = 1
+    """In frequency, of the first layer; 2 halves the time it takes."""
 
     def build(self, num_channels: int) -> "MultiScaleStftDiscriminator":
         """Make the discriminators for audio of so many channels."""
-        return MultiScaleStftDiscriminator(num_channels, self.num_filters, self.windows, self.dilations)
+        return MultiScaleStftDiscriminator(self, num_channels)
 
 
 class StftDiscriminator(nn.Module):
     """Judges the complex spectrum of one window."""
 
-    def __init__(
-        self, num_channels: int, num_filters: int, window: int, dilations: tuple[int, ...] = (1, 2, 4)
-    ) -> None:
+    def __init__(self, config: StftDiscriminatorConfig, num_channels: int, window: int) -> None:
         super().__init__()
-        self.window = window
-        small = (KERNEL[0], KERNEL[0])
+        self.window, self.overlap = window, config.overlap
+        num_filters, small = config.num_filters, (KERNEL[0], KERNEL[0])
         self.layers = nn.ModuleList(
             [
-                _conv(2 * num_channels, num_filters, KERNEL),
-                *(_conv(num_filters, num_filters, KERNEL, stride=2, dilation=dilation) for dilation in dilations),
+                _conv(2 * num_channels, num_filters, KERNEL, stride=config.first_stride),
+                *(_conv(num_filters, num_filters, KERNEL, stride=2, dilation=factor) for factor in config.dilations),
                 _conv(num_filters, num_filters, small),
             ]
         )
         self.last = _conv(num_filters, 1, small)
 
     def forward(self, audio: Float[Tensor, "B C N"]) -> Judgement:
-        transformed = spectrum(audio, self.window).transpose(-2, -1)
+        transformed = spectrum(audio, self.window, self.overlap).transpose(-2, -1)
         x = torch.cat([transformed.real, transformed.imag], dim=1)
         # Convolutions of few channels over large pictures take half the time on CPUs with the channels last.
         x = x.contiguous(memory_format=torch.channels_last)
@@ -81,18 +83,10 @@ class StftDiscriminator(nn.Module):
 class MultiScaleStftDiscriminator(nn.Module):
     """One discriminator per window; their judgements come in the order of the windows."""
 
-    def __init__(
-        self,
-        num_channels: int,
-        num_filters: int = 32,
-        windows: tuple[int, ...] = (2048, 1024, 512, 256, 128),
-        dilations: tuple[int, ...] = (1, 2, 4),
-    ) -> None:
+    def __init__(self, config: StftDiscriminatorConfig, num_channels: int) -> None:
         super().__init__()
         self.num_channels = num_channels
-        self.scales = nn.ModuleList(
-            StftDiscriminator(num_channels, num_filters, window, dilations) for window in windows
-        )
+        self.scales = nn.ModuleList(StftDiscriminator(config, num_channels, window) for window in config.windows)
 
     def forward(self, audio: Float[Tensor, "B C N"]) -> list[Judgement]:
         if audio.shape[1] != self.num_channels or audio.shape[2] == 0:

@@ -24,6 +24,7 @@ from solfa.nn.padded_conv import PaddedConv1d, TrimmedConvTranspose1d
 class SeanetConfig(Config):
     """The size and the parts of an encoder and of the decoder that mirrors it."""
 
+    kind: Literal["seanet"] = "seanet"
     num_filters: PositiveInt = 32
     """Channels at the rate of the audio."""
     dim: PositiveInt = 128
@@ -65,6 +66,12 @@ class SeanetConfig(Config):
     def widest(self) -> int:
         """Channels at the rate of the frames."""
         return self.num_filters << len(self.strides)
+
+    def build_encoder(self, num_channels: int) -> "SeanetEncoder":
+        return SeanetEncoder(self, num_channels)
+
+    def build_decoder(self, num_channels: int) -> "SeanetDecoder":
+        return SeanetDecoder(self, num_channels)
 
     def conv(self, inside: int, outside: int, kernel_size: int, stride: int = 1, dilation: int = 1) -> PaddedConv1d:
         """Build a convolution as this network pads and normalises it."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from solfa.config import Config
 from solfa.errors import ConfigError
+from solfa.ops.frames import unit_hann
 from solfa.ops.spectral import mel_filters
 
 FLOOR = 1e-5
@@ -28,14 +29,14 @@ Window = Annotated[int, Field(ge=4, multiple_of=4)]
 """Samples of a window; the hop is a quarter of it."""
 
 
-def spectrum(audio: Float[Tensor, "B C N"], window: int) -> Complex[Tensor, "B C F T"]:
-    """Transform overlapping windows; half precision is raised to float32."""
+def spectrum(audio: Float[Tensor, "B C N"], window: int, overlap: int = 4) -> Complex[Tensor, "B C F T"]:
+    """Transform windows, `overlap` of which cover every sample; half precision is raised to float32."""
     audio = audio.to(torch.promote_types(audio.dtype, torch.float32))
     transformed: Tensor = torch.stft(
         audio.flatten(0, 1),
         window,
-        hop_length=window // 4,
-        window=_unit_hann(window, audio.dtype, audio.device),
+        hop_length=window // overlap,
+        window=unit_hann(window, audio.dtype, audio.device),
         pad_mode="constant",
         return_complex=True,
     )
@@ -191,16 +192,6 @@ def check_same_shape(estimate: Tensor, target: Tensor) -> None:
 def _mean_distance(one: Float[Tensor, "*shape"], other: Float[Tensor, "*shape"], order: int) -> Float[Tensor, ""]:
     difference = one - other
     return difference.abs().mean() if order == 1 else difference.square().mean()
-
-
-# Constants, made once for each device; normal tensors even when first asked for in inference mode.
-
-
-@lru_cache(maxsize=64)
-def _unit_hann(window: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, " window"]:
-    with torch.inference_mode(False):
-        hann = torch.hann_window(window, dtype=dtype, device=device)
-        return hann / hann.square().sum().sqrt()
 
 
 @lru_cache(maxsize=64)

@@ -30,6 +30,15 @@ def test_shapes_follow_the_windows_at_any_length(num_channels, num_samples):
         assert judgement.logits.shape == (3, 1, num_frames, expected[-1])
 
 
+def test_a_cheaper_discriminator_sees_every_second_frame_and_bin():
+    cheaper = StftDiscriminatorConfig(num_filters=4, windows=(64,), overlap=2, first_stride=2).build(1)
+    dear = StftDiscriminatorConfig(num_filters=4, windows=(64,)).build(1)
+    audio = torch.randn(1, 1, 640)
+    (one,), (other,) = cheaper(audio), dear(audio)
+    assert one.features[0].shape[2:] == (640 // 32 + 1, 17)
+    assert other.features[0].shape[2:] == (640 // 16 + 1, 33)
+
+
 def _halved(bins: int, times: int) -> int:
     for _ in range(times):
         bins = (bins + 1) // 2
@@ -37,7 +46,7 @@ def _halved(bins: int, times: int) -> int:
 
 
 def test_a_judgement_equals_the_convolutions_written_out():
-    scale = StftDiscriminator(num_channels=1, num_filters=3, window=64, dilations=(1, 2))
+    scale = StftDiscriminator(StftDiscriminatorConfig(num_filters=3, dilations=(1, 2)), num_channels=1, window=64)
     audio = torch.randn(2, 1, 300)
     found = spectrum(audio, 64)
     x = torch.stack([found[:, 0].real, found[:, 0].imag], dim=1).transpose(2, 3)

@@ -23,6 +23,7 @@ from tests.solvers.conftest import same_run
 from tests.solvers.toy import changed
 
 RATE = 1000
+SEANET = {"kind": "seanet", "num_filters": 4, "dim": 8, "strides": [4, 2]}
 
 
 def store_tones(root: Path, count: int = 10, channels: int = 1) -> Path:
@@ -56,7 +57,7 @@ def values_for(data: Path, **changes: Any) -> dict[str, Any]:
         "dataset": {"segment_seconds": 0.2, "batch_size": 4},
         "model": {
             "sample_rate": RATE,
-            "seanet": {"num_filters": 4, "dim": 8, "strides": [4, 2], "lstm_layers": 0, "causal": False},
+            "network": SEANET | {"lstm_layers": 0, "causal": False},
             "bottleneck": {"kind": "rvq", "num_codebooks": 3, "codebook_size": 8, "dropout": 0.5},
         },
         "losses": {"time": {"kind": "time"}, "mel": {"kind": "mel", "windows": [32, 64], "num_bands": 8}},
@@ -195,9 +196,9 @@ def test_an_encodec_checkpoint_is_where_tuning_starts(tmp_path: Path) -> None:
     for layer in theirs.quantizer.layers:
         layer.codebook.embed.normal_()
     theirs.save_pretrained(tmp_path / "encodec")
-    seanet = {"num_filters": 4, "dim": 8, "strides": [4, 2], "lstm_layers": 1, "causal": True, "conv_shortcut": True}
+    seanet = SEANET | {"lstm_layers": 1, "causal": True, "conv_shortcut": True}
     bottleneck = {"kind": "rvq", "num_codebooks": 3, "codebook_size": 8}
-    model = {"sample_rate": RATE, "seanet": seanet, "bottleneck": bottleneck}
+    model = {"sample_rate": RATE, "network": seanet, "bottleneck": bottleneck}
     data = store_tones(tmp_path / "tones.solfa")
     solver = solver_of(tmp_path / "xp", values_for(data, model=model, continue_from=str(tmp_path / "encodec")))
     solver._persistence.restore()

@@ -1,13 +1,17 @@
 """The config of a neural codec; everything that follows from its parts is a property."""
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 from solfa.config import Config
 from solfa.models.codec.bottlenecks import BottleneckConfig, Rvq
 from solfa.nn.seanet import SeanetConfig
+from solfa.nn.spectral_net import SpectralConfig
+
+NetworkConfig = Annotated[SeanetConfig | SpectralConfig, Field(discriminator="kind")]
+"""The encoder and the decoder: convolutions over samples, or a network on spectra."""
 
 
 class CodecModelConfig(Config):
@@ -15,13 +19,13 @@ class CodecModelConfig(Config):
 
     sample_rate: PositiveInt
     num_channels: PositiveInt = 1
-    seanet: SeanetConfig = SeanetConfig()
+    network: NetworkConfig = SeanetConfig()
     bottleneck: BottleneckConfig = Rvq()
 
     @property
     def hop_length(self) -> int:
         """Samples per frame."""
-        return self.seanet.hop_length
+        return self.network.hop_length
 
     @property
     def frame_rate(self) -> float:

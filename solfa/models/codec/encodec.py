@@ -116,7 +116,7 @@ def load_encodec(location: str | Path, *, revision: str | None = None, rvq: Rvq 
     config = CodecModelConfig(
         sample_rate=found.sampling_rate,
         num_channels=found.audio_channels,
-        seanet=found.seanet,
+        network=found.seanet,
         bottleneck=bottleneck,
     )
     model = build_apart(config)

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from solfa.errors import ConfigError
 from solfa.models.codec.bottlenecks import Bottleneck, Bottlenecked
 from solfa.models.codec.config import CodecModelConfig
-from solfa.nn.seanet import SeanetDecoder, SeanetEncoder
 
 
 class Reconstruction(NamedTuple):
@@ -20,14 +19,14 @@ class Reconstruction(NamedTuple):
 
 @final
 class CodecModel(nn.Module):
-    """A SEANet encoder and decoder around a bottleneck."""
+    """An encoder and a decoder around a bottleneck."""
 
     def __init__(self, config: CodecModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.encoder = SeanetEncoder(config.seanet, config.num_channels)
-        self.bottleneck: Bottleneck = config.bottleneck.build(config.seanet.dim)
-        self.decoder = SeanetDecoder(config.seanet, config.num_channels)
+        self.encoder = config.network.build_encoder(config.num_channels)
+        self.bottleneck: Bottleneck = config.bottleneck.build(config.network.dim)
+        self.decoder = config.network.build_decoder(config.num_channels)
 
     def forward(self, audio: Float[Tensor, "B C N"]) -> Reconstruction:
         """Reconstruct, for training: gradients pass the bottleneck, and in training mode its codebooks learn."""

@@ -29,7 +29,7 @@ def test_continuous_latents_have_channels_and_no_bits() -> None:
 def test_plain_values_choose_types_by_kind_and_survive_json() -> None:
     values = {
         "sample_rate": 16000,
-        "seanet": {"strides": [4, 2], "activation": {"kind": "snake"}},
+        "network": {"kind": "seanet", "strides": [4, 2], "activation": {"kind": "snake"}},
         "bottleneck": {"kind": "rvq", "num_codebooks": 2, "dropout": True},
     }
     config = parse_config(CodecModelConfig, values, "codec")

@@ -40,7 +40,7 @@ def test_codes_and_audio_are_those_of_transformers(variant: str, checkpoints: di
 def test_the_config_is_that_of_the_checkpoint(checkpoints: dict[str, Path]) -> None:
     config = load_encodec(checkpoints["32khz"]).config
     assert (config.sample_rate, config.hop_length, config.num_codebooks, config.codebook_size) == (32000, HOP, K, V)
-    assert not config.seanet.causal and load_encodec(checkpoints["24khz"]).config.seanet.causal
+    assert not config.network.causal and load_encodec(checkpoints["24khz"]).config.network.causal
 
 
 def test_older_names_of_weight_norms_load_equally(checkpoints: dict[str, Path], tmp_path: Path) -> None:

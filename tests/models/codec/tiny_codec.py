@@ -39,7 +39,7 @@ _ENCODEC: dict[str, dict[str, Any]] = {
 def tiny_config(bottleneck: BottleneckConfig = RVQ, num_channels: int = 1, **seanet: Any) -> CodecModelConfig:
     sizes = {"num_filters": 4, "dim": 6, "strides": (5, 4, 2), "lstm_layers": 1}
     return CodecModelConfig(
-        sample_rate=8000, num_channels=num_channels, seanet=SeanetConfig(**{**sizes, **seanet}), bottleneck=bottleneck
+        sample_rate=8000, num_channels=num_channels, network=SeanetConfig(**{**sizes, **seanet}), bottleneck=bottleneck
     )
 
 
