@@ -9,7 +9,20 @@ import sys
 
 import typer
 
-from solfa.cli import convert, dataset, demo, doctor, encode, export_model, generate, grid, info, pre_encode, train
+from solfa.cli import (
+    convert,
+    dataset,
+    demo,
+    doctor,
+    encode,
+    export_codec,
+    export_model,
+    generate,
+    grid,
+    info,
+    pre_encode,
+    train,
+)
 from solfa.errors import AudioError, ConfigError, SolfaError, StoreError
 from solfa.ui.terminal import errors, visible
 from solfa.version import __version__
@@ -36,6 +49,7 @@ train.add_to(app)
 grid.add_to(app)
 generate.add_to(app)
 export_model.add_to(app)
+export_codec.add_to(app)
 info.add_to(app)
 doctor.add_to(app)
 

@@ -1,6 +1,5 @@
 """Codecs that Solfa trained: an exported directory, or the folder of an experiment as it stands."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
@@ -11,20 +10,24 @@ from pydantic import Field
 from torch import Tensor
 
 from solfa.codecs.checkpoint import Checkpoint
+from solfa.codecs.cpu.encodec import fast_encodec_encoder
 from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, prepare
 from solfa.codecs.protocol import Encoded, Kind, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio
 from solfa.codecs.weights import weights_sha256
 from solfa.config import Config, parse_config
 from solfa.environment.experiments import CONFIG
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, StoreError
 from solfa.files.digest import value_sha256
+from solfa.models.checkpoint_files import read_json
 from solfa.models.codec.config import CodecModelConfig
-from solfa.models.codec.files import load_codec_model
+from solfa.models.codec.files import build_apart, load_codec_model, save_codec_model
 from solfa.models.codec.model import CodecModel
 
 BEST = "best.pt"
 """The weights of an experiment's best epoch, in its folder."""
+SOLVER = "compression"
+"""The solver that trains codecs."""
 
 
 class OwnOptions(Config):
@@ -64,7 +67,10 @@ class OwnCodec:
         self.fingerprint = value_sha256(self.description)
         prepare(model, checkpoint.precision, checkpoint.device)
         self.model, self._device = model, checkpoint.device
-        self._encode = clip_by_clip(lambda audio: model.encode(audio, self.num_codebooks))
+        encoder = fast_encodec_encoder(model)
+        # The fast one takes the clips of a batch apart by itself.
+        self._encoder = clip_by_clip(encoder) if encoder is model.encoder else encoder
+        self._quantize = clip_by_clip(lambda latents: model.bottleneck.encode(latents, self.num_codebooks))
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "OwnCodec":
@@ -76,26 +82,14 @@ class OwnCodec:
     def from_experiment(cls, folder: Path, checkpoint: Checkpoint, options: Mapping[str, object]) -> "OwnCodec":
         """Load the best weights of an experiment that trains a codec."""
         parsed = parse_config(OwnOptions, options, f"codec {checkpoint.name}")
-        settings, best = folder / CONFIG, folder / BEST
-        for path in (settings, best):
-            if not path.is_file():
-                raise ConfigError(
-                    f"codec {folder}: expected a trained experiment, found no {path.name}; train it first"
-                )
-        values = json.loads(settings.read_bytes())
-        if values.get("solver") != "compression":
-            raise ConfigError(
-                f"codec {folder}: expected an experiment of the solver compression, found {values.get('solver')}"
-            )
-        model = CodecModel(parse_config(CodecModelConfig, values["model"], f"{settings}: model"))
-        model.load_state_dict(torch.load(best, map_location="cpu", weights_only=True)["states"]["model"])
-        return cls(model, checkpoint, parsed)
+        config = parse_config(CodecModelConfig, _settings(folder).get("model", {}), f"{folder / CONFIG}: model")
+        return cls(_with_weights(build_apart(config), folder / BEST), checkpoint, parsed)
 
     def encode(self, audio: Float[Tensor, "B C N"]) -> Encoded:
         """Encode clips of equal length to codes `[B, T, K]`, or to means of latents `[B, T, Z]`."""
         check_audio(audio, self.num_channels, self.name)
         with exact_inference():
-            array = self._encode(audio.to(self._device, dtype_of(self.model)))
+            array = self._quantize(self._encoder(audio.to(self._device, dtype_of(self.model))))
         return Encoded(array, audio.shape[-1])
 
     def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:
@@ -105,3 +99,40 @@ class OwnCodec:
         with exact_inference():
             audio = self.model.decode(array, batch.num_samples).float()
         return audio[0] if single else audio
+
+
+def export_codec(folder: Path, directory: Path, *, half: bool = False) -> OwnCodec:
+    """Write the codec of an experiment into a new directory that `--codec` takes, and load it from there."""
+    trained = OwnCodec.from_experiment(folder, Checkpoint(folder.name, str(folder), folder), {})
+    save_codec_model(trained.model, directory, half=half)
+    written = directory.absolute()
+    return OwnCodec.from_checkpoint(Checkpoint(written.name, str(written), written), {})
+
+
+def _settings(folder: Path) -> Mapping[str, Any]:
+    for name in (CONFIG, BEST):
+        if not (folder / name).is_file():
+            raise ConfigError(f"codec {folder}: expected a trained experiment, found no {name}; train it first")
+    values = read_json(folder / CONFIG)
+    if values.get("solver") != SOLVER:
+        raise ConfigError(
+            f"codec {folder}: expected an experiment that trains a codec, found one of the solver "
+            f"{values.get('solver')}; `solfa export-model` writes what it trains"
+        )
+    return values
+
+
+def _with_weights(model: CodecModel, best: Path) -> CodecModel:
+    try:
+        weights = torch.load(best, map_location="cpu", weights_only=True)["states"]["model"]
+    except MemoryError:
+        raise
+    except Exception:
+        # Bytes that are no checkpoint fail anywhere in torch, and what it says recommends to read them unsafely.
+        raise StoreError(f"{best}: expected weights that Solfa wrote, found another file, or a damaged one") from None
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise StoreError(f"{best}: expected the weights of the model in {CONFIG}, found others ({reason})") from None
+    return model

@@ -16,13 +16,14 @@ from solfa.codecs.cpu import fast_dac_encoder, fast_encodec_encoder
 from solfa.codecs.dac import DacCodec
 from solfa.codecs.encodec import EncodecCodec
 from solfa.codecs.loading import load_codec
+from solfa.codecs.own import OwnCodec
 from solfa.codecs.protocol import Codec, Encoded
 from solfa.errors import ConfigError
 from tests.codecs import tiny
 
 NAMES = [
     "mulaw", "mulaw_stereo", "encodec_24khz", "encodec_32khz", "encodec_48khz", "dac", "mimi", "oobleck",
-    "stable_audio_oobleck", "stable_audio_dac",
+    "stable_audio_oobleck", "stable_audio_dac", "solfa_codec",
 ]  # fmt: skip
 WEIGHTED = [name for name in NAMES if not name.startswith("mulaw")]
 LENGTHS = (1, 2, 39, 40, 41, 127, 456, 457, 480, 481, 500, 933)
@@ -119,7 +120,7 @@ def test_a_batch_equals_its_clips_one_by_one(name: str, specs: dict[str, str]) -
     codec: Any = load_codec(specs[name])
     if hasattr(codec, "model"):
         codec.model.double()
-    if isinstance(codec, EncodecCodec):  # the faster encoder has copies of the weights
+    if isinstance(codec, EncodecCodec | OwnCodec):  # the faster encoder has copies of the weights
         codec._encoder = fast_encodec_encoder(codec.model)
     if isinstance(codec, DacCodec):
         codec._encoder = fast_dac_encoder(codec.model.encoder)

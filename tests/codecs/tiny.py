@@ -140,6 +140,23 @@ def make_encodec(path: Path, variant: str = "24khz", seed: int = 0) -> Path:
     return path
 
 
+def make_solfa_codec(path: Path, seed: int = 0) -> Path:
+    """Write a codec of ours with hop 40 and 4 codebooks of 32, which one batch has filled."""
+    from solfa.models.codec.bottlenecks import Rvq
+    from solfa.models.codec.config import CodecModelConfig
+    from solfa.models.codec.files import save_codec_model
+    from solfa.models.codec.model import CodecModel
+    from solfa.nn.seanet import SeanetConfig
+
+    with seeded(seed):
+        network = SeanetConfig(num_filters=4, dim=8, strides=(5, 4, 2), lstm_layers=1)
+        bottleneck = Rvq(num_codebooks=4, codebook_size=32)
+        model = CodecModel(CodecModelConfig(sample_rate=8000, network=network, bottleneck=bottleneck))
+        model(0.3 * torch.randn(1, 1, 8000))
+        save_codec_model(model.eval(), path)
+    return path
+
+
 def make_dac(path: Path, seed: int = 0) -> Path:
     """Write a DAC with hop 40 (an odd stride in it) and 4 codebooks of 32."""
     from transformers import DacConfig, DacModel

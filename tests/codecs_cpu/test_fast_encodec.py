@@ -3,8 +3,16 @@ import torch
 from torch import nn
 from transformers import EncodecConfig, EncodecModel
 
+from solfa.codecs.checkpoint import Checkpoint
 from solfa.codecs.cpu import fast_encodec_encoder
 from solfa.codecs.cpu.lstm import MIN_CLIPS
+from solfa.codecs.own import OwnCodec, OwnOptions
+from solfa.models.codec.bottlenecks import Rvq
+from solfa.models.codec.config import CodecModelConfig
+from solfa.models.codec.model import CodecModel
+from solfa.nn.activations import Elu, Snake
+from solfa.nn.seanet import SeanetConfig
+from solfa.nn.spectral_net import SpectralConfig
 
 CENTRED = {"use_causal_conv": False, "use_conv_shortcut": False}
 CAUSAL = {"use_causal_conv": True, "use_conv_shortcut": True}
@@ -20,6 +28,22 @@ def tiny(dtype=torch.float32, **options) -> EncodecModel:
         if name.endswith("original0"):  # The length of a weight-normed kernel: left at one would hide a lost norm.
             nn.init.uniform_(parameter, 0.5, 2.0)
     return model
+
+
+def ours(network: SeanetConfig | SpectralConfig, dtype=torch.float64) -> CodecModel:
+    torch.manual_seed(0)
+    config = CodecModelConfig(sample_rate=8000, network=network, bottleneck=Rvq(num_codebooks=4, codebook_size=32))
+    model = CodecModel(config)
+    with torch.no_grad():
+        model(torch.randn(1, 1, 8000))  # fills the codebooks
+    for name, parameter in model.encoder.named_parameters():
+        if name.endswith("original0"):
+            nn.init.uniform_(parameter, 0.5, 2.0)
+    return model.eval().to(dtype)
+
+
+def our_seanet(**options) -> SeanetConfig:
+    return SeanetConfig(**{"num_filters": 8, "dim": 16, "strides": (4, 2, 2), "lstm_layers": 0, **options})
 
 
 def fill_codebooks(model: EncodecModel, audio: torch.Tensor) -> None:
@@ -109,3 +133,48 @@ def test_weights_elsewhere_than_on_the_cpu_keep_the_plain_encoder():
 
 def test_no_graph_is_kept(tone):
     assert not fast_encodec_encoder(tiny())(tone(1, 5000)).requires_grad
+
+
+OURS = {
+    "plain": our_seanet(causal=False),
+    "lstm": our_seanet(lstm_layers=2, conv_shortcut=True),
+    "deep": our_seanet(causal=False, num_residual_layers=2, pad_mode="zero", weight_norm=False, strides=(3, 5)),
+}
+
+
+@pytest.mark.parametrize("network", OURS.values(), ids=OURS)
+@pytest.mark.parametrize("num_samples", [30, 4097, 9000])
+@torch.no_grad()
+def test_codecs_that_are_trained_here_have_the_fast_encoder_too(network, num_samples, tone):
+    model = ours(network)
+    fast, audio = fast_encodec_encoder(model), tone(2, num_samples, dtype=torch.float64)
+    assert fast is not model.encoder
+    torch.testing.assert_close(fast(audio), model.encoder(audio), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("network", OURS.values(), ids=OURS)
+@torch.no_grad()
+def test_they_give_the_codes_of_the_network(network, tone):
+    model, audio = ours(network), tone(3, 8001, dtype=torch.float64)
+    codec = OwnCodec(model, Checkpoint("ours", "ours", "ours"), OwnOptions(num_codebooks=3))
+    codes = model.encode(audio, 3)
+    assert len(codes.unique()) > 10
+    assert torch.equal(codec.encode(audio).array, codes)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        our_seanet(activation=Snake()),
+        our_seanet(activation=Elu(alpha=0.5)),
+        our_seanet(num_residual_layers=0),
+        SpectralConfig(hop_length=16, window=64, dim=8, encoder_width=8, encoder_blocks=1, decoder_width=8),
+    ],
+    ids=["snake", "another ELU", "no residual blocks", "spectra"],
+)
+@torch.no_grad()
+def test_other_networks_of_ours_keep_their_own_encoder(network, tone):
+    model, audio = ours(network), tone(2, 4000, dtype=torch.float64)
+    assert fast_encodec_encoder(model) is model.encoder
+    codec = OwnCodec(model, Checkpoint("ours", "ours", "ours"), OwnOptions())
+    assert torch.equal(codec.encode(audio).array, torch.cat([model.encode(clip[None]) for clip in audio]))

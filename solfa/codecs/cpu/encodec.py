@@ -4,11 +4,12 @@
  audio -> [conv, stage] -> [stage] -> [stage] -> [stage] -> LSTM -> ELU -> conv -> embeddings
                             stage = residual blocks, ELU, downsampling convolution
 ```
-The stages run clip by clip, the LSTM over all clips of the batch.
+The stages run clip by clip, the LSTM over all clips of the batch. Codecs trained here may have no LSTM.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ class SeanetCompute:
 
 
 def fold_padded(layer: Any) -> Convolution:
-    """Read a transformers `EncodecConv1d`: all padding on the left if causal, else the smaller half on the right."""
+    """Read a padded convolution, of transformers or ours: all on the left if causal, else the smaller half right."""
     total = span_of(layer.conv.kernel_size[0], layer.conv.dilation[0]) - layer.conv.stride[0]
     right = 0 if layer.causal else total // 2
     return fold(layer.conv, Padding(total - right, right, layer.pad_mode, completes_last_frame=True))
@@ -66,31 +67,42 @@ def read_stages(layers: Sequence[Any]) -> list[Stage]:
 
 
 def fast_encodec_encoder(model: nn.Module) -> Callable[[Float[Tensor, "B C N"]], Float[Tensor, "B Z T"]]:
-    """Build a faster equal of `model.encoder` for a transformers `EncodecModel`, from its weights as they are now.
+    """Build a faster equal of `model.encoder`, a SEANet as transformers or we lay it out, from its weights as they are.
 
     It computes no gradients. The encoder itself is returned where the fast one does not apply: devices other than the
-    CPU, dtypes of less than 32 bits, normalisation over time (EnCodec 48 kHz). Very short clips are given to it, too,
-    one by one.
+    CPU, dtypes of less than 32 bits, normalisation over time (EnCodec 48 kHz), other activations than EnCodec's. Very
+    short clips are given to it, too, one by one.
     """
     encoder: Any = model.encoder
-    config: Any = model.config
-    parameters = list(encoder.parameters())
-    if (
-        config.norm_type != "weight_norm"
-        or config.num_residual_layers < 1
-        or any(p.device.type != "cpu" or p.dtype not in (torch.float32, torch.float64) for p in parameters)
-    ):
+    if not _is_known(encoder):
         return encoder  # type: ignore[no-any-return]
     *layers, recurrent, _, last = encoder.layers
     stages = read_stages(layers)
-    lstm = residual_lstm(recurrent.lstm)
+    lstm = residual_lstm(recurrent.lstm) if hasattr(recurrent, "lstm") else None
     tail = Stage((fold_padded(last),), SeanetCompute(has_first=False, shortcuts=()))
-    shortest = config.hop_length * (2 + max(stage.widest for stage in [*stages, tail]))
+    hop_length = prod(conv.stride[0] for conv in encoder.modules() if isinstance(conv, nn.Conv1d))
+    shortest = hop_length * (2 + max(stage.widest for stage in [*stages, tail]))
 
     @torch.no_grad()
     def encode(audio: Float[Tensor, "B C N"]) -> Float[Tensor, "B Z T"]:
         if audio.shape[-1] < shortest:
             return torch.cat([encoder(clip) for clip in torch.split(audio, 1)])
+        if lstm is None:
+            return run_stages([*stages, tail], audio)
         return run_stages([tail], lstm(run_stages(stages, audio)))
 
     return encode
+
+
+def _is_known(encoder: Any) -> bool:
+    """Look at the parts: residual blocks, every activation an ELU, no norm but that of weights, in full precision."""
+    layers = list(getattr(encoder, "layers", ()))
+    blocks = [layer for layer in layers if hasattr(layer, "block")]
+    inner = [part for block in blocks for part in block.block]
+    plain = [part for part in (*layers, *inner) if not any(hasattr(part, name) for name in ("block", "conv", "lstm"))]
+    return (
+        bool(blocks)
+        and all(isinstance(part, nn.Identity) or (isinstance(part, nn.ELU) and part.alpha == 1) for part in plain)
+        and not any(isinstance(part, nn.GroupNorm) for part in encoder.modules())
+        and all(p.device.type == "cpu" and p.dtype in (torch.float32, torch.float64) for p in encoder.parameters())
+    )

@@ -1,0 +1,66 @@
+"""`solfa export-codec`: a trained codec as a folder of its own."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from solfa.ui.numbers import plural, short
+from solfa.ui.terminal import human_bytes, print_facts, visible
+
+if TYPE_CHECKING:
+    from solfa.codecs.own import OwnCodec
+
+EXAMPLES = """
+[bold]Examples[/]
+
+  solfa export-codec 899630c8 my_codec/
+
+  solfa export-codec 899630c8 small/ --half && solfa encode songs/ songs.solfa --codec small/
+
+The folder holds config.json and model.safetensors, and nothing of the experiment: copy it anywhere, and give it as
+--codec. In float32 it gives the very codes that //sig/SIG gives.
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("export-codec", epilog=EXAMPLES)(export_codec)
+
+
+def export_codec(
+    experiment: Annotated[
+        str, typer.Argument(metavar="SIG", help="A signature, the beginning of one, //sig/SIG, or a folder.")
+    ],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    half: Annotated[bool, typer.Option("--half", help="Store float16: half the size, slightly other codes.")] = False,
+) -> None:
+    """Write the best weights of a codec that was trained here as a folder that --codec takes."""
+    import os
+
+    from solfa.codecs.own import export_codec as export
+    from solfa.environment.experiments import find_experiment
+    from solfa.environment.teams import load_environment
+
+    folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
+    codec = export(folder, directory, half=half)
+    num_bytes = (directory / "model.safetensors").stat().st_size
+    facts = [
+        *_describe(codec),
+        ("weights", f"{human_bytes(num_bytes)} in {'float16' if half else 'float32'}"),
+        ("fingerprint", codec.fingerprint),
+    ]
+    print_facts(f"[bold]{visible(str(directory))}[/] · a codec, to be given as --codec", facts)
+
+
+def _describe(codec: "OwnCodec") -> list[tuple[str, str]]:
+    """Say what the codec makes of which audio."""
+    facts = [
+        ("audio", f"{codec.sample_rate:,} Hz, {plural(codec.num_channels, 'channel')}"),
+        ("frames", f"{short(codec.frame_rate)} a second"),
+    ]
+    bits_per_second = codec.model.config.bits_per_second
+    if bits_per_second is None:
+        return [*facts, ("latents", f"{codec.latent_channels} numbers a frame")]
+    entries = f"{plural(codec.num_codebooks or 0, 'codebook')} of {codec.codebook_size:,} entries"
+    return [*facts, ("codes", f"{entries}, {short(bits_per_second / 1000)} kbit/s")]

@@ -1,0 +1,160 @@
+"""`solfa export-codec` as a user types it: a folder that loads as the codec it was, or one sentence."""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from solfa.cli.main import main
+from solfa.codecs.loading import load_codec
+from solfa.models.codec.bottlenecks import Gaussian
+from solfa.solvers.checkpoint import write_state
+from tests.conftest import tree_digest
+from tests.models.codec.tiny_codec import RVQ, tiny_model
+
+SIG = "c0dec000"
+Export = Callable[..., tuple[int, str]]
+
+
+def write_experiment(folder: Path, solver: str = "compression", bottleneck: Any = RVQ) -> Path:
+    """Write what a trained experiment leaves of its model."""
+    model = tiny_model(bottleneck, lstm_layers=0)
+    write_state(folder / "best.pt", {"states": {"model": model.state_dict()}})
+    settings = {"solver": solver, "model": model.config.model_dump(mode="json")}
+    (folder / "config.json").write_text(json.dumps(settings))
+    return folder
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    return write_experiment(tmp_path / "dora/xps" / SIG)
+
+
+@pytest.fixture
+def export(experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Export:
+    """Run the whole command in this process; return exit code and output."""
+    monkeypatch.setenv("SOLFA_DORA_DIR", str(tmp_path / "dora"))
+
+    def run(*arguments: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["solfa", "export-codec", *map(str, arguments)])
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        captured = capsys.readouterr()
+        return int(leaving.value.code or 0), captured.out + re.sub(r"\s+", " ", captured.err)
+
+    return run
+
+
+def printed_fingerprint(output: str) -> str:
+    (found,) = re.findall(r"fingerprint\s+([0-9a-f]{64})", output)
+    return str(found)
+
+
+def codes(spec: Path | str) -> torch.Tensor:
+    return load_codec(spec).encode(torch.sin(torch.arange(4000) / 7)[None, None]).array
+
+
+@pytest.mark.parametrize("named", [SIG, SIG[:3], f"//sig/{SIG}", "FOLDER"])
+def test_the_folder_is_the_codec_of_the_experiment(
+    export: Export, experiment: Path, tmp_path: Path, named: str
+) -> None:
+    code, output = export(str(experiment) if named == "FOLDER" else named, tmp_path / "deep/codec")
+    assert code == 0, output
+    assert sorted(tree_digest(tmp_path / "deep")) == ["codec/config.json", "codec/model.safetensors"]
+    for said in ("8,000 Hz, 1 channel", "200 a second", "4 codebooks of 16 entries, 3.2 kbit/s", "in float32"):
+        assert said in output
+    exported = load_codec(tmp_path / "deep/codec")
+    assert exported.fingerprint == printed_fingerprint(output) == load_codec(f"//sig/{SIG}").fingerprint
+    assert torch.equal(codes(tmp_path / "deep/codec"), codes(f"//sig/{SIG}"))
+
+
+def test_half_precision_is_stored_and_said(export: Export, experiment: Path, tmp_path: Path) -> None:
+    code, output = export(SIG, tmp_path / "codec", "--half")
+    assert code == 0 and "in float16" in output
+    stored = load_file(tmp_path / "codec/model.safetensors")
+    assert stored["encoder.layers.0.conv.bias"].dtype == torch.float16
+    loaded = load_codec(tmp_path / "codec")
+    assert loaded.fingerprint == printed_fingerprint(output) != load_codec(experiment).fingerprint
+    assert (codes(tmp_path / "codec") == codes(experiment)).float().mean() > 0.9
+
+
+def test_continuous_latents_are_described_by_their_width(export: Export, tmp_path: Path) -> None:
+    write_experiment(tmp_path / "dora/xps/1a7e0000", bottleneck=Gaussian(latent_channels=5))
+    code, output = export("1a7e", tmp_path / "codec")
+    assert code == 0 and "5 numbers a frame" in output and "bit/s" not in output
+
+
+def test_an_existing_folder_is_left_as_it_is(export: Export, tmp_path: Path) -> None:
+    assert export(SIG, tmp_path / "codec")[0] == 0
+    before = tree_digest(tmp_path / "codec")
+    code, output = export(SIG, tmp_path / "codec", "--half")
+    assert code == 2 and f"{tmp_path}/codec: already exists; choose a new directory" in output
+    assert tree_digest(tmp_path / "codec") == before
+
+
+def no_weights(folder: Path) -> None:
+    (folder / "best.pt").unlink()
+
+
+def other_solver(folder: Path) -> None:
+    write_experiment(folder, solver="lm")
+
+
+def no_json(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+
+
+def no_model(folder: Path) -> None:
+    (folder / "config.json").write_text('{"solver": "compression"}')
+
+
+def no_checkpoint(folder: Path) -> None:
+    (folder / "best.pt").write_bytes(b"not weights")
+
+
+def other_weights(folder: Path) -> None:
+    weights = tiny_model(num_filters=6, lstm_layers=0).state_dict()
+    write_state(folder / "best.pt", {"states": {"model": weights}})
+
+
+def too_large(folder: Path) -> None:
+    weights = tiny_model(lstm_layers=0).state_dict()
+    weights["encoder.layers.0.conv.bias"][0] = 1e6
+    write_state(folder / "best.pt", {"states": {"model": weights}})
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (no_weights, "expected a trained experiment, found no best.pt; train it first"),
+        (other_solver, "found one of the solver lm; `solfa export-model` writes what it trains"),
+        (no_json, "config.json: not JSON"),
+        (no_model, "config.json: model: sample_rate: "),
+        (no_checkpoint, "best.pt: expected weights that Solfa wrote, found another file, or a damaged one"),
+        (other_weights, "best.pt: expected the weights of the model in config.json, found others ("),
+        (too_large, "encoder.layers.0.conv.bias: expected weights below 65,504 for half precision, found larger"),
+    ],
+)
+def test_what_cannot_be_exported_is_said_in_one_sentence(
+    damage: Callable[[Path], None], sentence: str, export: Export, experiment: Path, tmp_path: Path
+) -> None:
+    damage(experiment)
+    code, output = export(SIG, tmp_path / "codec", "--half")
+    assert code == 2
+    assert output.startswith("solfa: ") and sentence in output and "Traceback" not in output
+    assert [path.name for path in tmp_path.iterdir()] == ["dora"]
+
+
+def test_an_unknown_signature_is_one_sentence(export: Export, tmp_path: Path) -> None:
+    code, output = export("c0dec001", tmp_path / "codec")
+    assert code == 2 and f"c0dec001: no such experiment in {tmp_path}/dora/xps; the nearest are {SIG}" in output
+
+
+def test_help_has_an_example(export: Export) -> None:
+    assert "solfa export-codec 899630c8 my_codec/" in export("--help")[1]
