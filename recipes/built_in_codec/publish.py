@@ -1,0 +1,79 @@
+"""Make the trained codec the one that comes with Solfa: `python recipes/built_in_codec/publish.py EXPORTED`.
+
+EXPORTED is what `solfa export-codec SIG EXPORTED --half` wrote. Its two files are copied into the package, and beside
+them is written under which name and version they are released, with the fingerprint that is checked whenever they are
+loaded. A name that has weights keeps them: give other weights another name, or, as long as nobody has them, --replace.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from solfa.codecs.built_in import RELEASE, ROOT, Release, read_release, released_fingerprint
+from solfa.codecs.loading import load_codec
+from solfa.codecs.names import DEFAULT_CODEC
+from solfa.codecs.own import OwnCodec
+from solfa.config import parse_config
+from solfa.errors import ConfigError, SolfaError
+from solfa.files.publish import replace_atomically
+
+FILES = ("config.json", "model.safetensors")
+MAX_BYTES = 12_000_000
+"""Of the weights: everybody who installs Solfa downloads them."""
+
+
+def publish(exported: Path, name: str, version: int, *, replace: bool = False, root: Path = ROOT) -> Release:
+    """Copy an exported codec into the package and write its release; killed in between, it is refused when loaded."""
+    codec = load_codec(exported.absolute())
+    if not isinstance(codec, OwnCodec):
+        raise ConfigError(f"{exported}: expected a codec that `solfa export-codec` wrote, found {codec.spec}")
+    size = (exported / "model.safetensors").stat().st_size
+    if size > MAX_BYTES:
+        raise ConfigError(
+            f"{exported}: expected at most {MAX_BYTES:,} bytes of weights, found {size:,}; export with --half"
+        )
+    values = {"name": name, "version": version, "fingerprint": released_fingerprint(codec)}
+    release, directory = parse_config(Release, values, "release"), root / name
+    _refuse_other(directory, release, replace)
+    for file_name in FILES:
+        _write(directory / file_name, (exported / file_name).read_bytes())
+    _write(directory / RELEASE, (json.dumps(values, indent=2) + "\n").encode())
+    return release
+
+
+def _refuse_other(directory: Path, release: Release, replace: bool) -> None:
+    if replace or not (directory / RELEASE).is_file():
+        return
+    before = read_release(directory)
+    if before != release:
+        raise ConfigError(
+            f"{directory}: expected what was released, version {before.version} with the fingerprint "
+            f"{before.fingerprint[:16]}, found version {release.version} with {release.fingerprint[:16]}; "
+            "choose another --name, or --replace as long as nobody has it"
+        )
+
+
+def _write(path: Path, content: bytes) -> None:
+    if not path.is_file() or path.read_bytes() != content:
+        replace_atomically(path, content)
+    path.chmod(0o644)
+
+
+def main() -> None:
+    """Read the arguments, publish, and print what was published."""
+    parser = argparse.ArgumentParser(description="Make an exported codec the one that comes with Solfa.")
+    parser.add_argument("exported", type=Path, metavar="EXPORTED", help="What `solfa export-codec --half` wrote.")
+    parser.add_argument("--name", default=DEFAULT_CODEC, help="What it is called.")
+    parser.add_argument("--version", type=int, default=1, help="Counts the trainings that were released.")
+    parser.add_argument("--replace", action="store_true", help="Give a name other weights; only before it is released.")
+    arguments = parser.parse_args()
+    try:
+        release = publish(arguments.exported, arguments.name, arguments.version, replace=arguments.replace)
+    except SolfaError as error:
+        sys.exit(str(error))
+    print(f"{release.name} version {release.version}: {release.fingerprint}")
+
+
+if __name__ == "__main__":
+    main()
