@@ -16,7 +16,6 @@ import io
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -186,7 +185,7 @@ def main() -> None:
     try:
         print(summary(collect(arguments.out, arguments.debs)))
     except SolfaError as error:
-        sys.exit(str(error))
+        parser.exit(2, f"{error}\n")
 
 
 if __name__ == "__main__":

@@ -7,27 +7,25 @@ loaded. A name that has weights keeps them: give other weights another name, or,
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
-from solfa.codecs.built_in import RELEASE, ROOT, Release, read_release, released_fingerprint
-from solfa.codecs.loading import load_codec
+from solfa.codecs.built_in import RELEASE, Release, read_release, released_fingerprint
+from solfa.codecs.checkpoint import Checkpoint
 from solfa.codecs.names import DEFAULT_CODEC
 from solfa.codecs.own import OwnCodec
 from solfa.config import parse_config
 from solfa.errors import ConfigError, SolfaError
 from solfa.files.publish import replace_atomically
 
+PACKAGE = Path(__file__).parents[2] / "solfa" / "codecs" / "built_in"
 FILES = ("config.json", "model.safetensors")
 MAX_BYTES = 12_000_000
 """Of the weights: everybody who installs Solfa downloads them."""
 
 
-def publish(exported: Path, name: str, version: int, *, replace: bool = False, root: Path = ROOT) -> Release:
+def publish(exported: Path, name: str, version: int, *, replace: bool = False, root: Path = PACKAGE) -> Release:
     """Copy an exported codec into the package and write its release; killed in between, it is refused when loaded."""
-    codec = load_codec(exported.absolute())
-    if not isinstance(codec, OwnCodec):
-        raise ConfigError(f"{exported}: expected a codec that `solfa export-codec` wrote, found {codec.spec}")
+    codec = OwnCodec.from_checkpoint(Checkpoint(name, name, exported), {})
     size = (exported / "model.safetensors").stat().st_size
     if size > MAX_BYTES:
         raise ConfigError(
@@ -71,7 +69,7 @@ def main() -> None:
     try:
         release = publish(arguments.exported, arguments.name, arguments.version, replace=arguments.replace)
     except SolfaError as error:
-        sys.exit(str(error))
+        parser.exit(2, f"{error}\n")
     print(f"{release.name} version {release.version}: {release.fingerprint}")
 
 
