@@ -8,11 +8,11 @@ from pathlib import Path
 from solfa.files.publish import replace_atomically
 from solfa.ui.cards import clip_card
 from solfa.ui.charts import code_charts, latent_chart, length_chart
+from solfa.ui.document import html_document
 from solfa.ui.markup import Markup, element, join
 from solfa.ui.numbers import plural
 from solfa.ui.page import Fact, Failure, ReportPage
 from solfa.ui.picture import RANGE_DB
-from solfa.ui.style import style_sheet
 from solfa.version import __version__
 
 POLICY = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
@@ -28,15 +28,6 @@ def write_report(page: ReportPage, path: Path) -> None:
 
 def render_report(page: ReportPage) -> str:
     """Render a page as HTML."""
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", page.title),
-        element("style", Markup(style_sheet())),
-    )
     body = element(
         "main",
         element("h1", page.title),
@@ -48,7 +39,7 @@ def render_report(page: ReportPage) -> str:
         _failures(page.failures),
         element("footer", f"Written by Solfa {__version__}. This page is one file; it loads nothing."),
     )
-    return f"<!doctype html>\n{element('html', head, element('body', body), lang='en')}\n"
+    return html_document(page.title, body, POLICY)
 
 
 def _facts(facts: tuple[Fact, ...]) -> Markup:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from solfa.ui.charts import axis
+from solfa.ui.document import html_document
 from solfa.ui.markup import Markup, element, join
 from solfa.ui.numbers import duration, plural
 from solfa.ui.picture import RANGE_DB, frequency_ticks, time_ticks
-from solfa.ui.style import style_sheet
 from solfa.version import __version__
 
 POLICY = "default-src 'none'; img-src 'self' file:; media-src 'self' file:; style-src 'unsafe-inline'"
@@ -35,15 +35,6 @@ class Sample(NamedTuple):
 
 def render_samples(title: str, epochs: Mapping[int, Sequence[Sample]]) -> str:
     """Render the page as HTML, epochs in the order given."""
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", title),
-        element("style", Markup(style_sheet())),
-    )
     number = sum(len(samples) for samples in epochs.values())
     key = element(
         "p",
@@ -61,7 +52,7 @@ def render_samples(title: str, epochs: Mapping[int, Sequence[Sample]]) -> str:
         *(_epoch(epoch, samples) for epoch, samples in epochs.items()),
         element("footer", f"Written by Solfa {__version__}."),
     )
-    return f"<!doctype html>\n{element('html', head, element('body', body), lang='en')}\n"
+    return html_document(title, body, POLICY)
 
 
 def _epoch(epoch: int, samples: Sequence[Sample]) -> Markup:
