@@ -49,9 +49,7 @@ def versions() -> Mapping[str, str]:
     try:
         return {name: version(name) for name in PACKAGES}
     except PackageNotFoundError as error:
-        raise ConfigError(
-            f"the package {error.name} is missing; run pip install 'visqol-python[accel]' pesq pystoi"
-        ) from None
+        raise ConfigError(f"the package {error.name} is missing; run pip install 'solfa[eval]'") from None
 
 
 def resample(audio: Mono, source_rate: int, sample_rate: int) -> Mono:
