@@ -11,25 +11,32 @@ would have to give up the symmetry of its halves, and full scale on one side, an
 """
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 
 def mulaw_encode(audio: Float[Tensor, "*shape"], num_classes: int) -> Int[Tensor, "*shape"]:
     """Map a waveform to classes 0 .. num_classes - 1; what lies outside [-1, 1] is clipped."""
-    mu = num_classes - 1
-    # float64: at 16 bits a float32 logarithm is off by whole classes near full scale.
-    clipped = audio.double().clamp(-1.0, 1.0)
-    bent = clipped.sign() * torch.log1p(mu * clipped.abs()) / _log_one_plus(mu)
-    return torch.floor((bent + 1) / 2 * mu + 0.5).long()
+    return torch.floor((mulaw_bend(audio, num_classes) + 1) / 2 * (num_classes - 1) + 0.5).long()
 
 
 def mulaw_decode(classes: Int[Tensor, "*shape"], num_classes: int) -> Float[Tensor, "*shape"]:
     """Map classes to float32 values that `mulaw_encode` maps back to the same classes."""
+    return mulaw_unbend(2 * classes.double() / (num_classes - 1) - 1, num_classes).float()
+
+
+def mulaw_bend(audio: Float[Tensor, "*shape"], num_classes: int) -> Float64[Tensor, "*shape"]:
+    """Map a waveform, clipped to [-1, 1], to the y that classes divide equally."""
     mu = num_classes - 1
-    bent = 2 * classes.double() / mu - 1
-    audio = bent.sign() * torch.expm1(bent.abs() * _log_one_plus(mu)) / mu
-    return audio.float()
+    # float64: at 16 bits a float32 logarithm is off by whole classes near full scale.
+    clipped = audio.double().clamp(-1.0, 1.0)
+    return clipped.sign() * torch.log1p(mu * clipped.abs()) / _log_one_plus(mu)
+
+
+def mulaw_unbend(bent: Float64[Tensor, "*shape"], num_classes: int) -> Float64[Tensor, "*shape"]:
+    """Map y in [-1, 1] back to the waveform."""
+    mu = num_classes - 1
+    return bent.sign() * torch.expm1(bent.abs() * _log_one_plus(mu)) / mu
 
 
 def _log_one_plus(mu: int) -> float:

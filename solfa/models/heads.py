@@ -1,0 +1,255 @@
+"""Output heads: what the numbers that a network gives for each sample say about its class.
+
+`categorical` reads them as one logit per class; `dml` as a discretised mixture of logistics: M logits, M means, M
+log-scales, on the line that the classes of a grid divide equally. Training and generation call either through the same
+protocol and never ask which one it is. All of it is computed in float32 under any autocast.
+"""
+
+import math
+from typing import Annotated, Literal, NamedTuple, Protocol, final, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Float32, Int64
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from solfa.config import Config
+from solfa.ops import logistic_mixture
+from solfa.ops.temperature import TemperatureSemantics, check_temperature, draw_tempered, draw_uniforms
+
+_INITIAL_STD = 0.05
+"""Of what the last layer adds to its bias at first, given inputs of variance one."""
+_INITIAL_SCALES = (0.1, 0.3)
+_LOG_SMALLEST_SCALE = -4.0
+"""In steps of the grid. A component in the middle of a cell then holds all but 3e-12 of its mass in it: smaller scales
+would win nothing, and their gradients grow with the inverse."""
+
+
+@runtime_checkable
+class OutputHead(Protocol):
+    """Turns what a network gives for each sample into a distribution over its classes."""
+
+    num_classes: int
+    num_parameters: int
+    """How many numbers the network gives for each sample."""
+    num_uniforms: int
+    """How many random numbers a draw takes."""
+
+    def initialize(self, projection: nn.Linear) -> None:
+        """Set weights and bias of the network's last layer so that training starts well."""
+        ...
+
+    def log_prob(self, outputs: Float[Tensor, "B N P"], classes: Int64[Tensor, "B N"]) -> Float32[Tensor, "B N"]:
+        """Give the log-probability of each class in nats."""
+        ...
+
+    def loss(
+        self, outputs: Float[Tensor, "B N P"], classes: Int64[Tensor, "B N"], mask: Bool[Tensor, "B N"] | None = None
+    ) -> Float32[Tensor, ""]:
+        """Average the nats over the samples that the mask keeps; what classes the others have makes no difference."""
+        ...
+
+    def draw(
+        self,
+        outputs: Float[Tensor, "*B P"],
+        generator: torch.Generator,
+        temperature: float = 1.0,
+        semantics: TemperatureSemantics = "heuristic",
+    ) -> Int64[Tensor, "*B"]:
+        """Draw classes; at temperature 0 the most probable ones."""
+        ...
+
+    def draw_with(
+        self,
+        outputs: Float[Tensor, "*B P"],
+        uniforms: Float[Tensor, "*B U"],
+        temperature: float = 1.0,
+        semantics: TemperatureSemantics = "heuristic",
+    ) -> Int64[Tensor, "*B"]:
+        """Draw classes with numbers in (0, 1) that the caller drew."""
+        ...
+
+    def pmf(self, outputs: Float[Tensor, "*B P"]) -> Float32[Tensor, "*B V"]:
+        """Give the probabilities of all classes."""
+        ...
+
+    def statistics(
+        self, outputs: Float[Tensor, "B N P"], mask: Bool[Tensor, "B N"] | None = None
+    ) -> dict[str, Float32[Tensor, ""]]:
+        """Give what is worth watching in training, averaged over the samples that the mask keeps."""
+        ...
+
+
+def mean_nats(
+    head: OutputHead,
+    outputs: Float[Tensor, "B N P"],
+    classes: Int64[Tensor, "B N"],
+    mask: Bool[Tensor, "B N"] | None = None,
+) -> Float32[Tensor, ""]:
+    """Average the nats of classes: the loss of every head."""
+    # Whatever pads a batch need not be a class.
+    known = classes if mask is None else classes.masked_fill(~mask, 0)
+    return _mean(-head.log_prob(outputs, known), mask)
+
+
+def draw_classes(
+    head: OutputHead,
+    outputs: Float[Tensor, "*B P"],
+    generator: torch.Generator,
+    temperature: float = 1.0,
+    semantics: TemperatureSemantics = "heuristic",
+) -> Int64[Tensor, "*B"]:
+    """Draw with the next numbers of a generator."""
+    uniforms = draw_uniforms((*outputs.shape[:-1], head.num_uniforms), generator)
+    return head.draw_with(outputs, uniforms, temperature, semantics)
+
+
+class Mixture(NamedTuple):
+    """The parameters of a mixture of logistics, on the line from -1 (class 0) to 1 (the last class)."""
+
+    logits: Float32[Tensor, "*B M"]
+    means: Float32[Tensor, "*B M"]
+    log_scales: Float32[Tensor, "*B M"]
+
+
+@final
+class CategoricalHead(nn.Module):
+    """One logit per class. Both semantics of temperature are the exact one."""
+
+    loss, draw = mean_nats, draw_classes
+    num_uniforms = 1
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.num_classes = self.num_parameters = num_classes
+
+    def initialize(self, projection: nn.Linear) -> None:
+        """Start near equal probabilities."""
+        _initialize(projection, torch.zeros(self.num_parameters))
+
+    def log_prob(self, outputs: Float[Tensor, "B N P"], classes: Int64[Tensor, "B N"]) -> Float32[Tensor, "B N"]:
+        with _without_autocast(outputs):
+            return outputs.float().log_softmax(dim=-1).gather(-1, classes[..., None]).squeeze(-1)
+
+    def draw_with(
+        self,
+        outputs: Float[Tensor, "*B P"],
+        uniforms: Float[Tensor, "*B U"],
+        temperature: float = 1.0,
+        semantics: TemperatureSemantics = "heuristic",
+    ) -> Int64[Tensor, "*B"]:
+        check_temperature(temperature)
+        return draw_tempered(outputs.float(), uniforms[..., 0], temperature)
+
+    def pmf(self, outputs: Float[Tensor, "*B V"]) -> Float32[Tensor, "*B V"]:
+        return outputs.float().softmax(dim=-1)
+
+    @torch.no_grad()
+    def statistics(
+        self, outputs: Float[Tensor, "B N P"], mask: Bool[Tensor, "B N"] | None = None
+    ) -> dict[str, Float32[Tensor, ""]]:
+        """Give the `entropy` of the prediction, in nats."""
+        return {"entropy": _mean(torch.special.entr(self.pmf(outputs)).sum(dim=-1), mask)}
+
+
+@final
+class DmlHead(nn.Module):
+    """A discretised mixture of logistics: three numbers per component, whatever the number of classes."""
+
+    loss, draw = mean_nats, draw_classes
+
+    def __init__(self, num_classes: int, num_mixtures: int) -> None:
+        super().__init__()
+        self.num_classes, self.num_mixtures = num_classes, num_mixtures
+        self.num_parameters, self.num_uniforms = 3 * num_mixtures, num_mixtures + 1
+        self.smallest_log_scale = _LOG_SMALLEST_SCALE - math.log((num_classes - 1) / 2)
+
+    def mixture(self, outputs: Float[Tensor, "*B P"]) -> Mixture:
+        """Split what the network gives; scales below the smallest count as that."""
+        logits, means, log_scales = outputs.float().chunk(3, dim=-1)
+        return Mixture(logits, means, log_scales.clamp(min=self.smallest_log_scale))
+
+    def initialize(self, projection: nn.Linear) -> None:
+        """Start with equal weights, means spread over the line, and scales that grow with the distance from silence."""
+        means = (2 * torch.arange(self.num_mixtures) + 1) / self.num_mixtures - 1
+        narrow, wide = (math.log(scale) for scale in _INITIAL_SCALES)
+        log_scales = narrow + (wide - narrow) * means.abs()
+        _initialize(projection, torch.cat([torch.zeros_like(means), means, log_scales]))
+
+    def log_prob(self, outputs: Float[Tensor, "B N P"], classes: Int64[Tensor, "B N"]) -> Float32[Tensor, "B N"]:
+        with _without_autocast(outputs):
+            return logistic_mixture.log_prob(*self.mixture(outputs), classes, self.num_classes)
+
+    def draw_with(
+        self,
+        outputs: Float[Tensor, "*B P"],
+        uniforms: Float[Tensor, "*B U"],
+        temperature: float = 1.0,
+        semantics: TemperatureSemantics = "heuristic",
+    ) -> Int64[Tensor, "*B"]:
+        return logistic_mixture.sample_with(*self.mixture(outputs), self.num_classes, uniforms, temperature, semantics)
+
+    def pmf(self, outputs: Float[Tensor, "*B P"]) -> Float32[Tensor, "*B V"]:
+        return logistic_mixture.pmf(*self.mixture(outputs), self.num_classes)
+
+    @torch.no_grad()
+    def statistics(
+        self, outputs: Float[Tensor, "B N P"], mask: Bool[Tensor, "B N"] | None = None
+    ) -> dict[str, Float32[Tensor, ""]]:
+        """Give `scale` and `mean` of the components by their weights, `mixture_entropy` of these, and `edge_mass`.
+
+        The entropy is in nats; its exponential is the number of components in use. Much mass on the two edge classes
+        says that components have left the line.
+        """
+        mixture = self.mixture(outputs)
+        weights = mixture.logits.softmax(dim=-1)
+        first = torch.zeros(outputs.shape[:-1], dtype=torch.int64, device=outputs.device)
+        edges = self.log_prob(outputs, first).exp() + self.log_prob(outputs, first + self.num_classes - 1).exp()
+        return {
+            "scale": _mean((weights * mixture.log_scales.exp()).sum(dim=-1), mask),
+            "mean": _mean((weights * mixture.means).sum(dim=-1), mask),
+            "mixture_entropy": _mean(torch.special.entr(weights).sum(dim=-1), mask),
+            "edge_mass": _mean(edges, mask),
+        }
+
+
+class CategoricalHeadConfig(Config):
+    """One logit per class."""
+
+    kind: Literal["categorical"] = "categorical"
+
+    def build(self, num_classes: int) -> CategoricalHead:
+        """Make the head for so many classes."""
+        return CategoricalHead(num_classes)
+
+
+class DmlHeadConfig(Config):
+    """A discretised mixture of logistics."""
+
+    kind: Literal["dml"] = "dml"
+    n_mixtures: PositiveInt = 10
+
+    def build(self, num_classes: int) -> DmlHead:
+        """Make the head for so many classes."""
+        return DmlHead(num_classes, self.n_mixtures)
+
+
+HeadConfig = Annotated[CategoricalHeadConfig | DmlHeadConfig, Field(discriminator="kind")]
+
+
+def _without_autocast(outputs: Tensor) -> torch.autocast:
+    return torch.autocast(outputs.device.type, enabled=False)
+
+
+def _initialize(projection: nn.Linear, bias: Float[Tensor, "P"]) -> None:
+    assert projection.out_features == len(bias), "the last layer gives what the head reads"
+    assert projection.bias is not None, "a head sets the bias of the last layer"
+    nn.init.normal_(projection.weight, std=_INITIAL_STD / math.sqrt(projection.in_features))
+    with torch.no_grad():
+        projection.bias.copy_(bias)
+
+
+def _mean(values: Float32[Tensor, "B N"], mask: Bool[Tensor, "B N"] | None) -> Float32[Tensor, ""]:
+    if mask is None:
+        return values.mean()
+    return values.masked_fill(~mask, 0).sum() / mask.sum().clamp(min=1)

@@ -1,0 +1,196 @@
+"""A mixture of logistic distributions over classes: exact probabilities, and draws (PixelCNN++, arXiv 1701.05517).
+
+Class k of C stands at x = 2k/(C - 1) - 1 and owns a cell of half a step to both sides; the cells of the first and the
+last class reach to infinity. Of a component with mean mu and scale s, the cell from a to b holds, with p = (b - mu)/s
+and m = (a - mu)/s,
+
+    sigmoid(p) - sigmoid(m) = sigmoid(p) sigmoid(-m) (1 - exp(-(p - m))).
+
+The logarithm of the right side is a sum of three terms of one sign: nothing cancels, no case needs a threshold or a
+fallback, and neither value nor gradient ever becomes infinite. A border at infinity makes its factors one.
+
+All of it happens in steps of the grid, counted from its middle: there the borders of classes are exact in float32 up
+to C = 65,536, and mirroring a distribution mirrors its numbers. What remains is the one rounding that brings a mean to
+steps, so a result is exact for a mean within half a unit of the last place of the one given. So that every finite
+input has a finite value and gradient, means count as at most 1e12 from zero, and scales as at least e^-40 and at most
+e^60 steps; beyond these limits nothing changes any more, and gradients are zero.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int, Int64
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from solfa.errors import ConfigError
+from solfa.ops.temperature import TemperatureSemantics, check_temperature, draw_tempered, draw_uniforms
+
+MAX_EXACT_CLASSES = 1024
+"""Tempering exactly takes the probabilities of all classes, which is too much to do for each draw beyond this."""
+
+_LARGEST_MEAN = 1e12
+_LOG_SCALE_LIMITS = (-40.0, 60.0)
+_FAR = 1e30
+"""Stands for a border at infinity: even at the largest scale it is 8,700 scales away, where a sigmoid is one."""
+
+
+class _Components(NamedTuple):
+    """A mixture in steps of the grid, counted from its middle."""
+
+    log_weights: Float[Tensor, "*B M"]
+    means: Float[Tensor, "*B M"]
+    log_scales: Float[Tensor, "*B M"]
+
+
+def log_prob(
+    logits: Float[Tensor, "*B M"],
+    means: Float[Tensor, "*B M"],
+    log_scales: Float[Tensor, "*B M"],
+    classes: Int[Tensor, "*B"],
+    num_classes: int,
+) -> Float[Tensor, "*B"]:
+    """Give the log-probability of each class in nats; means and scales are in units of x, from -1 to 1."""
+    return class_range_log_prob(logits, means, log_scales, classes, classes, num_classes)
+
+
+def class_range_log_prob(
+    logits: Float[Tensor, "*B M"],
+    means: Float[Tensor, "*B M"],
+    log_scales: Float[Tensor, "*B M"],
+    first: Int[Tensor, "*B"],
+    last: Int[Tensor, "*B"],
+    num_classes: int,
+) -> Float[Tensor, "*B"]:
+    """Give the log-probability of the classes `first` to `last`, both included, as one event.
+
+    What is no class, such as the -100 that pads a batch, is answered with NaN, not with a number to train on.
+    """
+    mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
+    middle = (num_classes - 1) / 2
+    # Chosen by the class itself: at 16 bits, 33 classes on each side are nearer to full scale than 0.001.
+    lower = (first - (middle + 0.5)).to(mixture.means.dtype).masked_fill(first == 0, -_FAR)
+    upper = (last - (middle - 0.5)).to(mixture.means.dtype).masked_fill(last == num_classes - 1, _FAR)
+    outside = (first < 0) | (last >= num_classes) | (first > last)
+    return _log_mass(mixture, lower.masked_fill(outside, torch.nan), upper)
+
+
+def interval_log_prob(
+    logits: Float[Tensor, "*B M"],
+    means: Float[Tensor, "*B M"],
+    log_scales: Float[Tensor, "*B M"],
+    lower: Float[Tensor, "*B"],
+    upper: Float[Tensor, "*B"],
+) -> Float[Tensor, "*B"]:
+    """Give the log-probability that x, before it was made a class, lies between borders that may be infinite.
+
+    This is what the cells of another grid hold, be it finer or coarser; the cells must not be empty.
+    """
+    mixture = _in_steps(logits, means, log_scales, 1.0)
+    dtype = mixture.means.dtype
+    return _log_mass(mixture, lower.to(dtype).clamp(-_FAR, _FAR), upper.to(dtype).clamp(-_FAR, _FAR))
+
+
+def pmf(
+    logits: Float[Tensor, "*B M"],
+    means: Float[Tensor, "*B M"],
+    log_scales: Float[Tensor, "*B M"],
+    num_classes: int,
+) -> Float[Tensor, "*B {num_classes}"]:
+    """Give the probabilities of all classes.
+
+    Multiplied and not exponentiated: a logarithm near -11, as those of 16 bits are, is rounded by 5e-7 itself.
+    """
+    mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
+    borders = torch.arange(num_classes + 1, device=means.device).to(mixture.means.dtype) - num_classes / 2
+    borders[0], borders[-1] = -_FAR, _FAR
+    steps, inverse = mixture.means[..., None], (-mixture.log_scales).exp()[..., None]
+    below = torch.sigmoid((borders[1:] - steps) * inverse)
+    above = torch.sigmoid((steps - borders[:-1]) * inverse)
+    masses = below * above * -torch.expm1(-borders.diff() * inverse)
+    return (mixture.log_weights.exp()[..., None] * masses).sum(dim=-2)
+
+
+def sample(
+    logits: Float[Tensor, "*B M"],
+    means: Float[Tensor, "*B M"],
+    log_scales: Float[Tensor, "*B M"],
+    num_classes: int,
+    generator: torch.Generator,
+    temperature: float = 1.0,
+    semantics: TemperatureSemantics = "heuristic",
+) -> Int64[Tensor, "*B"]:
+    """Draw classes with a generator, as `sample_with` does with given numbers."""
+    uniforms = draw_uniforms((*logits.shape[:-1], logits.shape[-1] + 1), generator)
+    return sample_with(logits, means, log_scales, num_classes, uniforms, temperature, semantics)
+
+
+def sample_with(
+    logits: Float[Tensor, "*B M"],
+    means: Float[Tensor, "*B M"],
+    log_scales: Float[Tensor, "*B M"],
+    num_classes: int,
+    uniforms: Float[Tensor, "*B M+1"],
+    temperature: float = 1.0,
+    semantics: TemperatureSemantics = "heuristic",
+) -> Int64[Tensor, "*B"]:
+    """Draw classes with numbers in (0, 1): one per component to choose it, one more to draw from it.
+
+    Temperature `heuristic` divides the logits by T and multiplies the scales with it, at any number of classes. That is
+    not p^(1/T): components that overlap, and those of different scales, change their weights otherwise. `exact` is.
+    """
+    check_temperature(temperature)
+    if temperature == 0:
+        return pmf(logits, means, log_scales, num_classes).argmax(dim=-1)
+    if semantics == "exact" and temperature != 1:
+        return draw_tempered(_log_pmf(logits, means, log_scales, num_classes), uniforms[..., -1], temperature)
+    mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
+    gumbel = -(-uniforms[..., :-1].log()).log()
+    logistic = uniforms[..., -1:].logit()
+    # Of logits / T + gumbel and logits + T gumbel the same is largest, and the second is never infinite.
+    chosen = (mixture.log_weights + temperature * gumbel.to(mixture.means)).argmax(dim=-1, keepdim=True)
+    scale = temperature * mixture.log_scales.gather(-1, chosen).exp()
+    steps = mixture.means.gather(-1, chosen) + scale * logistic.to(mixture.means)
+    return (steps + num_classes / 2).floor().clamp(0, num_classes - 1).long().squeeze(-1)
+
+
+def _log_pmf(
+    logits: Float[Tensor, "*B M"], means: Float[Tensor, "*B M"], log_scales: Float[Tensor, "*B M"], num_classes: int
+) -> Float[Tensor, "*B {num_classes}"]:
+    """Give the logarithms of all probabilities, also of those that are zero in float32."""
+    if num_classes > MAX_EXACT_CLASSES:
+        raise ConfigError(
+            f"temperature: expected at most {MAX_EXACT_CLASSES} classes for exact semantics, found {num_classes}; "
+            "take heuristic, or temperature 1"
+        )
+    shape = (*logits.shape[:-1], num_classes)
+    logits, means, log_scales = (part[..., None, :].expand(*shape, -1) for part in (logits, means, log_scales))
+    classes = torch.arange(num_classes, device=means.device).expand(shape)
+    return log_prob(logits, means, log_scales, classes, num_classes)
+
+
+def _steps_per_unit(num_classes: int) -> float:
+    if not 2 <= num_classes <= 2**16:
+        raise ConfigError(f"logistic mixture: expected 2 to 65536 classes, found {num_classes}")
+    return (num_classes - 1) / 2
+
+
+def _in_steps(
+    logits: Float[Tensor, "*B M"], means: Float[Tensor, "*B M"], log_scales: Float[Tensor, "*B M"], steps: float
+) -> _Components:
+    dtype = torch.promote_types(means.dtype, torch.float32)
+    return _Components(
+        logits.to(dtype).log_softmax(dim=-1),
+        means.to(dtype).clamp(-_LARGEST_MEAN, _LARGEST_MEAN) * steps,
+        (log_scales.to(dtype) + math.log(steps)).clamp(*_LOG_SCALE_LIMITS),
+    )
+
+
+def _log_mass(mixture: _Components, lower: Float[Tensor, "*B"], upper: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+    inverse = (-mixture.log_scales).exp()
+    below = logsigmoid((upper[..., None] - mixture.means) * inverse)
+    above = logsigmoid((mixture.means - lower[..., None]) * inverse)
+    width = (-torch.expm1((lower - upper)[..., None] * inverse)).log()
+    # The first two are added first: mirrored, they change places, and the sum stays the same to the bit.
+    return (mixture.log_weights + ((below + above) + width)).logsumexp(dim=-1)

@@ -1,0 +1,132 @@
+"""The grid of classes that a waveform is rounded to: one for dataset, output head and generator.
+
+A grid bends the amplitude x in [-1, 1] to a position y in [-1, 1] (`linear` leaves it as it is), and its classes divide
+positions equally:
+
+    class      0          1                              C - 1
+    position  -1    -1 + 2/(C - 1)        ...              1          of class k: 2k/(C - 1) - 1
+    borders        |              |                 |                 halfway between positions
+
+So whatever models classes as numbers on a line, as a mixture of logistics does, need not know which grid they are from.
+C is even and the grid symmetric, hence without a zero: silence, as every tie, goes to the upper of the two middle
+classes, C/2. Nor is it the grid of integer samples, of which the lowest has no counterpart: v / 32768 is rounded to the
+nearest of 65,536 values, and of the classes that result, v = 0 and v = 1 share one.
+"""
+
+from typing import Annotated, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Float32, Float64, Int, Int64
+from pydantic import Field
+from torch import Tensor
+
+from solfa.config import Config
+from solfa.errors import ConfigError
+from solfa.ops.mulaw import mulaw_bend, mulaw_decode, mulaw_encode, mulaw_unbend
+
+Bits = Annotated[int, Field(ge=2, le=16)]
+"""One bit is refused: its two classes are full scale, and so would be silence."""
+
+
+class _Classes(Config):
+    """How many classes there are, and which of them is silence."""
+
+    bits: Bits
+
+    @property
+    def num_classes(self) -> int:
+        return 1 << self.bits
+
+    @property
+    def start_class(self) -> int:
+        """The class of silence: what comes before the first sample."""
+        return self.num_classes // 2
+
+
+class LinearGrid(_Classes):
+    """Amplitudes at equal distances."""
+
+    kind: Literal["linear"] = "linear"
+    bits: Bits = 16
+
+    def to_classes(self, audio: Float[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
+        """Round amplitudes to classes; what lies outside [-1, 1] is clipped."""
+        return torch.floor((self.positions(audio) + 1) / 2 * (self.num_classes - 1) + 0.5).long()
+
+    def to_audio(self, classes: Int[Tensor, "*shape"]) -> Float32[Tensor, "*shape"]:
+        """Give the amplitude that each class stands for; `to_classes` gives the same class again."""
+        # One division of integers: what a class and its mirror image stand for are each other's negative to the bit.
+        return ((2 * classes.double() - (self.num_classes - 1)) / (self.num_classes - 1)).float()
+
+    def positions(self, audio: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+        """Give the place of amplitudes, clipped to [-1, 1], on the line that classes divide equally."""
+        return audio.double().clamp(-1.0, 1.0)
+
+    def borders(self) -> Float64[Tensor, "borders"]:
+        """Give the amplitudes between neighbouring classes, ascending: one less than there are classes."""
+        return _middle_positions(self.num_classes)
+
+
+class MulawGrid(_Classes):
+    """Amplitudes at distances that grow with them, as mu-law has them."""
+
+    kind: Literal["mulaw"] = "mulaw"
+    bits: Bits = 8
+
+    def to_classes(self, audio: Float[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
+        """Round positions to classes, which is not the nearest amplitude; outside [-1, 1] is clipped."""
+        return mulaw_encode(audio, self.num_classes)
+
+    def to_audio(self, classes: Int[Tensor, "*shape"]) -> Float32[Tensor, "*shape"]:
+        """Give the amplitude at the position of each class; `to_classes` gives the same class again."""
+        return mulaw_decode(classes, self.num_classes)
+
+    def positions(self, audio: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+        """Bend amplitudes, clipped to [-1, 1], to places on the line that classes divide equally."""
+        return mulaw_bend(audio, self.num_classes)
+
+    def borders(self) -> Float64[Tensor, "borders"]:
+        """Give the amplitudes halfway, in position, between neighbouring classes."""
+        return mulaw_unbend(_middle_positions(self.num_classes), self.num_classes)
+
+
+Grid = Annotated[LinearGrid | MulawGrid, Field(discriminator="kind")]
+
+
+def _middle_positions(num_classes: int) -> Float64[Tensor, "borders"]:
+    return (2 * torch.arange(1, num_classes).double() - num_classes) / (num_classes - 1)
+
+
+class Cells(NamedTuple):
+    """Intervals that cover a line without overlapping, one per class of a grid."""
+
+    lower: Float64[Tensor, "V"]
+    upper: Float64[Tensor, "V"]
+
+
+class ClassRanges(NamedTuple):
+    """Neighbouring classes of one grid, from `first` to `last` included, for each class of a coarser grid."""
+
+    first: Int64[Tensor, "V"]
+    last: Int64[Tensor, "V"]
+
+
+def cells_on(grid: Grid, other: Grid) -> Cells:
+    """Give the cells of `other` as intervals of positions on `grid`; the outermost are infinite."""
+    borders = grid.positions(other.borders())
+    infinity = borders.new_tensor([torch.inf])
+    return Cells(torch.cat([-infinity, borders]), torch.cat([borders, infinity]))
+
+
+def class_ranges_on(grid: Grid, coarse: Grid) -> ClassRanges:
+    """Give the classes of `grid` whose amplitudes are in each cell of `coarse`."""
+    counts = coarse.to_classes(grid.to_audio(torch.arange(grid.num_classes))).bincount(minlength=coarse.num_classes)
+    num_empty = int((counts == 0).sum())
+    if num_empty:
+        raise ConfigError(
+            f"quantization: expected a grid with classes in every cell of {coarse.kind} at {coarse.bits} bits, "
+            f"found {grid.kind} at {grid.bits} bits, which has none in {num_empty} of {coarse.num_classes} cells; "
+            "take a finer grid, or the cells as intervals"
+        )
+    last = counts.cumsum(0) - 1
+    return ClassRanges(last - counts + 1, last)
