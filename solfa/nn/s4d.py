@@ -1,0 +1,113 @@
+"""A state-space layer: every channel through a diagonal linear system of its own (S4D, arXiv 2206.11893).
+
+A whole sequence goes by convolution, a single step by recurrence; both can begin with a state and give the next one, so
+that a sequence may be cut anywhere. Kernel, transforms and state are in float32 at least, whatever autocast or the
+dtype of inputs and parameters say: CPUs have no transforms of half precision, and a decay near 1 cannot be rounded.
+
+What makes the dynamics (A, B and dt) stands under `dynamics`, where one pattern finds it: training wants a smaller
+learning rate there (`{pattern: "*.dynamics.*", lr_scale: 0.25}`), and no weight decay.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor, nn
+
+from solfa.ops.ssm import System, convolve, discretise, free_response, kernel_of, last_state, powers_of, recur
+
+State = Complex[Tensor, "B D Q"]
+
+
+class Dynamics(nn.Module):
+    """A, B and the step dt of each channel; A and B are tied (those of all channels) or each channel's own.
+
+    S4D-Lin at the start: A = -1/2 + i pi q, B = 1, and steps spread evenly over the logarithms of a range.
+    """
+
+    def __init__(self, dim: int, num_modes: int, tied: bool, dt_min: float, dt_max: float) -> None:
+        super().__init__()
+        shape = (1 if tied else dim, num_modes)
+        self.log_A_real = nn.Parameter(torch.full(shape, math.log(0.5)))
+        """log(-Re A): the system is stable whatever is learnt."""
+        self.A_imag = nn.Parameter(math.pi * torch.arange(num_modes, dtype=torch.float32).repeat(shape[0], 1))
+        self.B = nn.Parameter(torch.view_as_real(torch.ones(shape, dtype=torch.complex64)))
+        self.log_dt = nn.Parameter(torch.empty(dim).uniform_(math.log(dt_min), math.log(dt_max)))
+        for parameter in self.parameters():
+            parameter._no_weight_decay = True  # type: ignore[attr-defined]
+
+
+class S4D(nn.Module):
+    """y = kernel * u + D u, per channel."""
+
+    def __init__(
+        self, dim: int, num_states: int = 64, *, tied: bool = True, dt_min: float = 1e-3, dt_max: float = 1e-1
+    ) -> None:
+        super().__init__()
+        assert num_states % 2 == 0, "states are conjugate pairs"
+        self.dim, self.num_modes = dim, num_states // 2
+        self.dynamics = Dynamics(dim, self.num_modes, tied, dt_min, dt_max)
+        # Real numbers in memory: complex parameters are foreign to fused optimisers and to `.bfloat16()`.
+        self.C = nn.Parameter(torch.view_as_real(torch.randn(dim, self.num_modes, dtype=torch.complex64)))
+        self.D = nn.Parameter(torch.randn(dim))
+        self._fixed: System | None = None
+
+    def forward(
+        self, inputs: Float[Tensor, "B S D"], state: State | None = None, keep_state: bool = False
+    ) -> tuple[Float[Tensor, "B S D"], State | None]:
+        """Go through S steps after `state` (None: silence); the state after them only if it is to be kept."""
+        with torch.autocast(inputs.device.type, enabled=False):
+            exact, system = _at_least_float32(inputs), self.system()
+            if inputs.shape[1] == 1:
+                output, last = recur(exact[:, 0], system, state)
+                return output[:, None].to(inputs.dtype), last if keep_state else None
+            outputs, kept = _convolved(exact.mT, system, state, keep_state)
+            return outputs.mT.to(inputs.dtype), kept
+
+    def step(self, inputs: Float[Tensor, "B D"], state: State | None) -> tuple[Float[Tensor, "B D"], State]:
+        """Go through one step by recurrence."""
+        outputs, last = self(inputs[:, None], state, keep_state=True)
+        return outputs[:, 0], last
+
+    def initial_state(self, batch_size: int) -> Complex[Tensor, "B D Q"]:
+        """Give the state of silence."""
+        shape = (batch_size, self.dim, self.num_modes)
+        return torch.zeros(shape, device=self.D.device, dtype=_at_least_float32(self.D).dtype.to_complex())
+
+    def system(self) -> System:
+        """Discretise the parameters as they are now."""
+        if self._fixed is not None:
+            return self._fixed
+        dynamics, exact = self.dynamics, _at_least_float32
+        a = torch.complex(-exact(dynamics.log_A_real).exp(), exact(dynamics.A_imag))
+        b, c = torch.view_as_complex(exact(dynamics.B)), torch.view_as_complex(exact(self.C))
+        return discretise(a, b, c, exact(self.D), exact(dynamics.log_dt).exp())
+
+    @contextmanager
+    def fixed(self) -> Iterator[None]:
+        """Discretise once for all calls inside, where parameters must not change: many steps, one set of weights."""
+        with torch.autocast(self.D.device.type, enabled=False):
+            system = self.system()
+        self._fixed = system
+        try:
+            yield
+        finally:
+            self._fixed = None
+
+
+def _convolved(
+    inputs: Float[Tensor, "B D S"], system: System, state: State | None, keep_state: bool
+) -> tuple[Float[Tensor, "B D S"], State | None]:
+    num_steps = inputs.shape[-1]
+    powers = powers_of(system.log_decay, num_steps)
+    output = convolve(inputs, kernel_of(system, powers, num_steps))
+    if state is not None:
+        output = output + free_response(state, system, powers, num_steps)
+    output = torch.addcmul(output, system.skip[:, None], inputs)
+    return output, last_state(inputs, system, powers, state) if keep_state else None
+
+
+def _at_least_float32(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
