@@ -1,8 +1,8 @@
 """Solfa writes sound down once, as codec tokens or latents, and trains audio models from what it wrote.
 
-    codec   = solfa.load_codec("mulaw")
-    report  = solfa.encode("audio/", "music.solfa", codec="mulaw")
+    report  = solfa.encode("audio/", "music.solfa")
     dataset = solfa.open_dataset("music.solfa")
+    codec   = solfa.load_codec(dataset.info.codec)
     audio   = codec.decode(dataset[0])
 
 The names are resolved on first use, so that importing the package costs nothing.

@@ -1,8 +1,8 @@
 """Draw the validation curves of an experiment that trains a codec.
 
-    python recipes/built_in_codec/curves.py EXPERIMENT_FOLDER/history.json curves.svg
+    python recipes/built_in_codec/curves.py FIRST/history.json SECOND/history.json curves.svg
 
-A panel each for mel distance (dB), SI-SDR (dB) and the perplexity of the codebooks, over epochs.
+A panel each for mel distance (dB), SI-SDR (dB) and the perplexity of the codebooks, over the epochs of all histories.
 """
 
 import argparse
@@ -62,10 +62,10 @@ def text(words: str, x: float, y: float, colour: str, anchor: str = "start") -> 
 def main() -> None:
     """Read the arguments and write the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("history", type=Path)
+    parser.add_argument("histories", nargs="+", type=Path)
     parser.add_argument("picture", type=Path)
     arguments = parser.parse_args()
-    picture = curves(json.loads(arguments.history.read_text()))
+    picture = curves([epoch for path in arguments.histories for epoch in json.loads(path.read_text())])
     replace_atomically(arguments.picture, str(picture).encode())
 
 

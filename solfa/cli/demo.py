@@ -1,10 +1,11 @@
-"""`solfa demo`: see all of it work, without network, weights or audio of your own."""
+"""`solfa demo`: see all of it work, without a network or audio of your own."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from solfa.codecs.names import DEFAULT_CODEC
 from solfa.ui.terminal import console, print_facts, visible
 
 
@@ -17,7 +18,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="A folder for everything it makes; made anew each time.")] = Path(
         "solfa-demo"
     ),
-    codec: Annotated[str, typer.Option(help="Any codec that `solfa encode` takes.")] = "mulaw:bits=8,sample_rate=16000",
+    codec: Annotated[str, typer.Option(help="Any codec that `solfa encode` takes.")] = DEFAULT_CODEC,
 ) -> None:
     """Synthesise a small collection, encode it, verify it, decode it, and write a page to look at and listen to."""
     from solfa.cli.encode import EncodeView, print_report
@@ -28,8 +29,11 @@ def demo(
     console.print()
     print_report(result.report)
     console.print()
-    ratios = [(clip_id, f"{ratio:.1f} dB signal to noise") for clip_id, ratio in result.signal_to_noise]
-    print_facts("[bold]decoded[/]", ratios)
+    scores = [
+        (score.id, f"mel distance {score.mel_distance_db:.1f} dB, signal to noise {score.signal_to_noise_db:.1f} dB")
+        for score in result.scores
+    ]
+    print_facts("[bold]decoded[/]", scores)
     console.print()
     problems = result.verification.problems
     found = f"{result.verification.num_clips} clips, {len(problems)} problems"

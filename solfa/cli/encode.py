@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from solfa.codecs.names import DEFAULT_CODEC
 from solfa.ui.numbers import plural
 from solfa.ui.terminal import Bar, console, human_bytes, human_seconds, print_facts, print_failures, visible
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 [bold]Examples[/]
+
+  solfa encode audio/ music.solfa
 
   solfa encode audio/ music.solfa --codec encodec_32khz
 
@@ -41,9 +44,12 @@ def encode(
     ],
     dest: Annotated[Path, typer.Argument(metavar="DEST", help="The dataset: a new folder, or one to continue.")],
     codec: Annotated[
-        str,
-        typer.Option(help="A name, a checkpoint folder, a Hub id, or a model_config.json; options: NAME:key=value."),
-    ] = "mulaw",
+        str | None,
+        typer.Option(
+            help="A name, a checkpoint folder, a Hub id, or a model_config.json; options: NAME:key=value.",
+            show_default=f"that of DEST, or {DEFAULT_CODEC}",
+        ),
+    ] = None,
     num_codebooks: Annotated[int | None, typer.Option(help="Keep only the first K codebooks.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Weights, when --codec is a model_config.json.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
@@ -75,6 +81,7 @@ def encode(
     ] = None,
 ) -> None:
     """Encode audio into a Solfa dataset: resumable, exact, with every failure listed."""
+    from solfa.encoding.api import codec_of
     from solfa.encoding.api import encode as run
 
     options = {"num_codebooks": num_codebooks, "checkpoint": checkpoint, "precision": precision}
@@ -82,7 +89,7 @@ def encode(
         report = run(
             source,
             dest,
-            codec=with_options(codec, options),
+            codec=with_options(codec or codec_of(dest), options),
             device=device,
             dtype=dtype,  # type: ignore[arg-type]
             segment_seconds=segment_seconds,

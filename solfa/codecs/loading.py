@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, get_args, runtime_checkable
 
+from solfa.codecs.built_in import ROOT, load_built_in
 from solfa.codecs.checkpoint import Checkpoint, read_config
 from solfa.codecs.dac import DacCodec
 from solfa.codecs.encodec import EncodecCodec
 from solfa.codecs.inference import Precision
+from solfa.codecs.linear import LinearOptions
 from solfa.codecs.mimi import MimiCodec
-from solfa.codecs.mulaw import MulawCodec, MulawOptions
+from solfa.codecs.mulaw import MulawOptions
 from solfa.codecs.oobleck import OobleckCodec
 from solfa.codecs.own import BEST, OwnCodec
 from solfa.codecs.protocol import Codec
+from solfa.codecs.quantized import WaveformCodec
 from solfa.codecs.spec import parse_spec
 from solfa.codecs.stable_audio import load_stable_audio
 from solfa.config import nearest, parse_config
@@ -46,13 +49,28 @@ class Reference(Protocol):
 
 
 @dataclass(frozen=True)
-class Mulaw:
-    """The codec that needs no weights."""
+class Quantized:
+    """A codec of samples in classes, which needs no weights."""
+
+    options: type[MulawOptions] | type[LinearOptions]
 
     def load(self, options: Mapping[str, object], device: str, precision: Precision) -> Codec:
+        name = self.options().grid.kind
         if precision != "fp32":
-            raise ConfigError(f"codec mulaw: precision: it is exact and takes none, found {precision!r}")
-        return MulawCodec(parse_config(MulawOptions, options, "codec mulaw"), device)
+            raise ConfigError(f"codec {name}: precision: it is exact and takes none, found {precision!r}")
+        return WaveformCodec(parse_config(self.options, options, f"codec {name}"), device)
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A codec that Solfa trained, whose weights come with it."""
+
+    name: str
+    root: Path = ROOT
+    """Where its directory is."""
+
+    def load(self, options: Mapping[str, object], device: str, precision: Precision) -> Codec:
+        return load_built_in(Checkpoint(self.name, self.name, self.root / self.name, device, precision), options)
 
 
 @dataclass(frozen=True)
@@ -123,8 +141,10 @@ class StableAudio:
         return load_stable_audio(self.config_path, checkpoint, rest)
 
 
-NAMES: dict[str, Mulaw | Published] = {
-    "mulaw": Mulaw(),
+NAMES: dict[str, BuiltIn | Quantized | Published] = {
+    "solfa_24khz": BuiltIn("solfa_24khz"),
+    "mulaw": Quantized(MulawOptions),
+    "linear": Quantized(LinearOptions),
     "encodec_24khz": Published("encodec_24khz", EncodecCodec, "facebook/encodec_24khz"),
     "encodec_32khz": Published("encodec_32khz", EncodecCodec, "facebook/encodec_32khz"),
     "encodec_48khz": Published("encodec_48khz", EncodecCodec, "facebook/encodec_48khz"),
@@ -145,7 +165,8 @@ def load_codec(
     """Load a codec by name, local directory, Hub id, or stable-audio-tools model config.
 
     Options may follow in the text (`encodec_24khz:num_codebooks=8`) or as arguments. `precision` is fp32 unless given
-    in one of the two places. Names are loaded from the Hub's local cache, or downloaded by the Hub's own library.
+    in one of the two places. `solfa_24khz`, `mulaw` and `linear` come with Solfa; the other names are loaded from the
+    Hub's local cache, or downloaded by the Hub's own library.
     """
     parsed = parse_spec(str(spec))
     merged = _merge(parsed.options, options if precision is None else {**options, "precision": precision}, str(spec))

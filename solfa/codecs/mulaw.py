@@ -2,13 +2,12 @@
 
 from pydantic import Field
 
-from solfa.codecs.quantized import WaveformCodec
 from solfa.config import Config
 from solfa.ops.quantization import Bits, MulawGrid
 
 
 class MulawOptions(Config):
-    """What a user may choose about mu-law."""
+    """What a user may choose about mu-law; a `WaveformCodec` is made of it."""
 
     bits: Bits = 8
     sample_rate: int = Field(default=16_000, ge=1)
@@ -17,7 +16,3 @@ class MulawOptions(Config):
     @property
     def grid(self) -> MulawGrid:
         return MulawGrid(bits=self.bits)
-
-
-MulawCodec = WaveformCodec
-"""The name it had when mu-law was its only grid."""

@@ -4,14 +4,16 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from solfa.codecs.loading import load_codec
+from solfa.codecs.names import DEFAULT_CODEC
 from solfa.demo.collection import write_demo_collection
 from solfa.encoding.api import encode
 from solfa.encoding.reconstruct import decode_dataset, originals
 from solfa.encoding.report import EncodeReport, Listener
 from solfa.errors import ConfigError
-from solfa.evaluate.reconstruction import signal_to_noise_db
+from solfa.evaluate.reconstruction import mel_distance_db, signal_to_noise_db
 from solfa.store.dataset import open_dataset
 from solfa.store.verify import Verification, verify
 from solfa.ui.dataset_page import dataset_page
@@ -19,8 +21,17 @@ from solfa.ui.page import Fact
 from solfa.ui.report import write_report
 
 MARKER = "solfa-demo.txt"
-DEFAULT_CODEC = "mulaw:bits=8,sample_rate=16000"
 NUM_DECODED = 4
+
+
+class Score(NamedTuple):
+    """How close a decoded clip is to its original, in decibels."""
+
+    id: str
+    signal_to_noise_db: float
+    """Large where the waveform was kept; what a neural codec keeps is the sound, which may leave little of it."""
+    mel_distance_db: float
+    """Small where it sounds alike."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +44,8 @@ class DemoResult:
     page: Path
     report: EncodeReport
     verification: Verification
-    signal_to_noise: list[tuple[str, float]]
-    """Of the decoded clips, in decibels."""
+    scores: list[Score]
+    """Of the decoded clips."""
 
 
 def run_demo(
@@ -55,16 +66,17 @@ def run_demo(
     some = dataset.select(range(0, len(dataset), max(1, len(dataset) // NUM_DECODED)))
     decode_dataset(some, codec, decoded)
     read_original = originals(audio, codec)
-    ratios = []
+    scores = []
     for clip in some:
-        original = read_original(clip)
+        original, sound = read_original(clip), codec.decode(clip).numpy()
         assert original is not None, f"{clip.id} was written a moment ago"
-        ratios.append((clip.id, signal_to_noise_db(original, codec.decode(clip).numpy())))
+        distance = mel_distance_db(original, sound, codec.sample_rate)
+        scores.append(Score(clip.id, signal_to_noise_db(original, sound), distance))
     say("writing the report")
     page = folder / "report.html"
     facts = [Fact("Speed", f"{report.speed:.0f}×", "audio-seconds per second")]
     write_report(dataset_page(dataset, codec, read_original, title="Solfa demo", more_facts=facts), page)
-    return DemoResult(audio, dataset_path, decoded, page, report, verification, ratios)
+    return DemoResult(audio, dataset_path, decoded, page, report, verification, scores)
 
 
 def _prepare(folder: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from solfa.audio.recording import Source
 from solfa.audio.sources.opening import open_source
 from solfa.codecs.loading import Precision, load_codec
+from solfa.codecs.names import DEFAULT_CODEC
 from solfa.codecs.protocol import Codec
 from solfa.config import parse_config
 from solfa.encoding.encoders import Encoders
@@ -38,7 +39,7 @@ def encode(
     source: str | Path | Source,
     dest: str | Path,
     *,
-    codec: str | Path | Codec = "mulaw",
+    codec: str | Path | Codec | None = None,
     device: str = "auto",
     precision: Precision | None = None,
     dtype: DType | None = None,
@@ -53,8 +54,9 @@ def encode(
 ) -> EncodeReport:
     """Encode a collection of audio into a dataset; repeat the call to continue, or to append what is new.
 
-    Settings left at None are those of the dataset if it exists, else the defaults: 30 s segments, and as much audio at
-    once as suits the device. `max_failed` ("1%" or a count) stops the run when more clips than that cannot be read.
+    Settings left at None are those of the dataset if it exists, else the defaults: the codec that comes with Solfa,
+    30 s segments, and as much audio at once as suits the device. `max_failed` ("1%" or a count) stops the run when more
+    clips than that cannot be read.
     Several processes may call this with the same `dest` at once.
     """
     started = time.monotonic()
@@ -65,7 +67,8 @@ def encode(
         raise ConfigError(f"limit: expected at least 1 clip, found {limit}")
     recordings = open_source(source, audio_root=_path(audio_root)) if isinstance(source, str | Path) else source
     encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
-    loaded = load_codec(codec, precision=precision) if isinstance(codec, str | Path) else codec
+    chosen = codec_of(root) if codec is None else codec
+    loaded = load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
     info = _settle_info(root, recordings, loaded, encoders.device, segment_seconds, batch_seconds, dtype)
 
     planning = extend_plan(
@@ -81,6 +84,11 @@ def encode(
     if finish(root) is None:
         raise SolfaError(f"{root}: shards are missing although none is being worked on; run the same command again")
     return _report(root, totals, planning, time.monotonic() - started)
+
+
+def codec_of(dest: Path) -> str:
+    """Name the codec of a dataset, or the one for a dataset that does not exist yet."""
+    return read_info(dest).codec if is_dataset(dest) else DEFAULT_CODEC
 
 
 def _path(path: str | Path | None) -> Path | None:

@@ -8,10 +8,14 @@ Where a dataset serves as it is, the codec is not loaded. What is used is logged
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import torch
+
 from solfa.audio.sources.opening import open_source
-from solfa.codecs.loading import NAMES, Mulaw, load_codec
+from solfa.codecs.loading import NAMES, BuiltIn, Quantized, load_codec
 from solfa.codecs.spec import parse_spec
 from solfa.data.dset import Dset, Source
 from solfa.encoding.api import encode
@@ -34,7 +38,7 @@ from solfa.store.status import read_status
 log = logging.getLogger(__name__)
 
 SMALL_BYTES = 64 << 20
-"""Below, audio is encoded in this process if the codec has no weights: starting others would take longer."""
+"""Below, audio is encoded in this process if the codec comes with Solfa: starting others would take longer."""
 
 
 def prepare_dset(dset: Dset, cache_dir: Path, listener: Listener | None = None) -> Dset:
@@ -124,19 +128,31 @@ def _is_up_to_date(dataset: Path, path: Path, listed: Versions) -> bool:
 def _encode(source: Source, codec: str, path: Path, dataset: Path, listed: Versions, listener: Listener | None) -> None:
     log.info("%s: encoding %s with %s", dataset, path, codec)
     is_small = sum(size for size, _ in listed.values()) < SMALL_BYTES
-    has_no_weights = isinstance(NAMES.get(parse_spec(codec).head), Mulaw)
-    report = encode(
-        path,
-        dataset,
-        codec=load_codec(codec) if is_small and has_no_weights else codec,
-        segment_seconds=source.segment_seconds,
-        audio_root=_folder(source.audio_root),
-        listener=listener,
-    )
+    comes_with_solfa = isinstance(NAMES.get(parse_spec(codec).head), BuiltIn | Quantized)
+    with _one_thread():
+        report = encode(
+            path,
+            dataset,
+            codec=load_codec(codec) if is_small and comes_with_solfa else codec,
+            segment_seconds=source.segment_seconds,
+            audio_root=_folder(source.audio_root),
+            listener=listener,
+        )
     log.info("%s: %d clips, %.1f s of audio", dataset, report.clips, report.seconds)
     if report.failed:
         first = report.failures[0]
         log.warning("%s: %d clips failed, the first: %s: %s", dataset, report.failed, first.id, first.error)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute as encoder processes do, so that the numbers do not depend on who encoded or on how many cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _counted(keys: list[str]) -> str:

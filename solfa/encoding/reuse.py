@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from solfa.audio.recording import Source as Recordings
+from solfa.codecs.linear import LinearOptions
 from solfa.codecs.mulaw import MulawOptions
 from solfa.codecs.oobleck import OobleckOptions
 from solfa.codecs.spec import CodecSpec, parse_spec
@@ -21,6 +22,8 @@ _DEFAULTS: dict[str, str] = {
     for options in (MulawOptions(), OobleckOptions())
     for name, value in options.model_dump().items()
 } | {"precision": "fp32"}
+_DEFAULTS_OF = {"linear": {"bits": str(LinearOptions().bits)}}
+"""Where a codec has another default for an option of the same name."""
 
 
 class Differences(NamedTuple):
@@ -68,8 +71,9 @@ def codec_fits(wanted: str, stored: str) -> bool:
         return False
     given = {name: value.lower() for name, value in ours.options.items()}
     known = {name: value.lower() for name, value in theirs.options.items()}
+    defaults = _DEFAULTS | _DEFAULTS_OF.get(theirs.head, {})
     for name in given.keys() | known.keys():
-        default = _DEFAULTS.get(name)
+        default = defaults.get(name)
         there = known.get(name, default)
         if name in given and given[name] != there:
             return False

@@ -80,7 +80,7 @@ class SpectralEncoder(nn.Module):
 
     def forward(self, audio: Float[Tensor, "B C N"]) -> Float[Tensor, "B D T"]:
         spectra = to_spectra(audio, self.config.window, self.config.hop_length)
-        x = self.stack(self.embed(features_of(spectra)))
+        x = self.stack(self.embed(features_of(spectra).to(self.embed.weight.dtype)))
         latents: Tensor = self.last(x)
         return latents.mT
 
@@ -101,7 +101,7 @@ class SpectralDecoder(nn.Module):
         per_channel = x.view(*x.shape[:2], self.num_channels, -1).transpose(1, 2)
         spectra = spectra_of(per_channel.flatten(0, 1))
         audio = to_audio(spectra, self.config.window, self.config.hop_length)
-        return audio.view(len(x), self.num_channels, -1)
+        return audio.view(len(x), self.num_channels, -1).to(latents.dtype)
 
 
 def features_of(spectra: Complex[Tensor, "B C T F"]) -> Float[Tensor, "B T f"]:

@@ -16,7 +16,8 @@ from torch import Tensor
 
 
 def to_spectra(audio: Float[Tensor, "*B N"], window: int, hop: int) -> Complex[Tensor, "*B T F"]:
-    """Transform every hop of the audio with what lies around it."""
+    """Transform every hop of the audio with what lies around it; half precision is raised to float32."""
+    audio = audio.to(torch.promote_types(audio.dtype, torch.float32))
     margin = _margin(window, hop)
     padded = F.pad(audio, (margin, margin + -audio.shape[-1] % hop))
     frames: Tensor = padded.unfold(-1, window, hop)

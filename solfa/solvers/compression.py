@@ -4,7 +4,7 @@
         └──────────────────────┴──► discriminators ──► fooling them, their maps ─┴─► balanced gradient ──► codec
                                          └──────────► telling both apart ──────────────────────────────► discriminators
 
-The data are waveforms as a `mulaw` dataset stores them: one code per sample, exact to 16 bits.
+The data are waveforms as a `mulaw` or `linear` dataset stores them: one code per sample, exact to 16 bits.
 """
 
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
 from solfa.codecs.loading import load_codec
+from solfa.codecs.quantized import WaveformCodec
 from solfa.config import Config
 from solfa.data.collate import Batch
 from solfa.errors import ConfigError
@@ -30,7 +31,6 @@ from solfa.ops.adversarial import AnyAdversarialLoss, Hinge, feature_matching_lo
 from solfa.ops.audio_losses import AnyAudioLoss
 from solfa.ops.audio_metrics import codebook_perplexity, codebook_usage, count_codes, mel_distance_db, si_sdr
 from solfa.ops.balance import BalancerConfig, loss_of_gradient
-from solfa.ops.mulaw import mulaw_decode
 from solfa.solvers.averages import Metrics
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
 from solfa.solvers.optim import AnyOptimizer, build_optimizer
@@ -240,9 +240,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         return clips
 
     def _waveform(self, codes: Int64[Tensor, "B N C"], mask: Tensor) -> Float[Tensor, "B C N"]:
-        assert self.array.codebook_size is not None
-        audio = mulaw_decode(codes, self.array.codebook_size).transpose(1, 2)
-        return audio * mask[:, None]
+        return self.grid.to_audio(codes).transpose(1, 2) * mask[:, None]
 
     def _mean_over_processes(self, values: Tensor) -> Tensor:
         mean = self.fabric.all_reduce(values, reduce_op="mean")
@@ -251,14 +249,15 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
 
     def _check_data(self) -> None:
         model = self.cfg.model
-        self.array = ArraySpec.model_validate(self.data_facts["array"])
+        array = ArraySpec.model_validate(self.data_facts["array"])
         codec = load_codec(str(self.data_facts["codec"]))
-        if codec.name != "mulaw":
+        if not isinstance(codec, WaveformCodec):
             raise ConfigError(
-                f"dset: a codec is trained on waveforms, as the codec mulaw stores them, found {codec.name}; "
+                f"dset: a codec is trained on waveforms, as mulaw and linear store them, found {codec.name}; "
                 f"encode the audio with mulaw:bits=16,sample_rate={model.sample_rate},num_channels={model.num_channels}"
             )
-        found = (self.array.sample_rate, self.array.num_channels)
+        self.grid = codec.grid
+        found = (array.sample_rate, array.num_channels)
         if found != (model.sample_rate, model.num_channels):
             raise ConfigError(
                 f"model: expected the dataset's {found[0]} Hz and {found[1]} channels, found {model.sample_rate} Hz "

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import solfa
 from solfa.cli.main import app, main
+from solfa.codecs.names import DEFAULT_CODEC
 
 runner = CliRunner()
 
@@ -36,19 +37,35 @@ def solfa_main(monkeypatch, capsys):
     return run
 
 
-def test_help_answers_without_importing_anything_heavy():
+HEAVY = {"torch", "numpy", "pyarrow", "transformers", "soundfile", "hydra"}
+
+
+def help_in_a_fresh_process(*command: str) -> tuple[str, set[str]]:
+    """Ask for help; return it with the modules that were imported for it."""
     script = (
-        "import sys; sys.argv = ['solfa', '--help']\n"
+        f"import sys; sys.argv = {['solfa', *command, '--help']}\n"
         "from solfa.cli.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "heavy = {'torch', 'numpy', 'pyarrow', 'pydantic', 'transformers', 'soundfile', 'hydra'} & set(sys.modules)\n"
-        "print('HEAVY', sorted(heavy))"
+        "print('IMPORTED', *sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "HEAVY []" in run.stdout
+    shown, _, imported = run.stdout.rpartition("IMPORTED")
+    return shown, set(imported.split())
+
+
+def test_help_answers_without_importing_anything_heavy():
+    shown, imported = help_in_a_fresh_process()
+    assert not imported & {*HEAVY, "pydantic"}
     for command in ("demo", "encode", "pre-encode", "status", "verify", "gc", "inspect", "decode", "export", "import"):
-        assert command in run.stdout
+        assert command in shown
+
+
+@pytest.mark.parametrize("command", ["demo", "encode"])
+def test_help_of_a_command_names_the_default_codec_without_loading_it(command):
+    shown, imported = help_in_a_fresh_process(command)
+    assert not imported & HEAVY  # typer itself imports pydantic
+    assert DEFAULT_CODEC in shown
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_mulaw_is_exact_through_the_protocol() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("encodec_24kz", "unknown name, did you mean 'encodec_24khz'.*known are mulaw"),
+        ("encodec_24kz", "unknown name, did you mean 'encodec_24khz'.*known are solfa_24khz, mulaw"),
         ("", "found an empty text"),
         ("//sig/0123abcd", "0123abcd"),
         ("mulaw:bits=1", "bits: .*greater than or equal to 2.*found '1'"),
@@ -141,5 +141,5 @@ def test_specs_are_read_back_as_written(spec: CodecSpec) -> None:
 def test_every_name_of_the_documentation_is_known() -> None:
     assert set(NAMES) == {
         "encodec_24khz", "encodec_32khz", "encodec_48khz", "dac_16khz", "dac_24khz", "dac_44khz", "mimi",
-        "stable_audio_open", "mulaw",
+        "stable_audio_open", "mulaw", "linear", "solfa_24khz",
     }  # fmt: skip

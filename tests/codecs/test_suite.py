@@ -22,18 +22,21 @@ from solfa.errors import ConfigError
 from tests.codecs import tiny
 
 NAMES = [
-    "mulaw", "mulaw_stereo", "encodec_24khz", "encodec_32khz", "encodec_48khz", "dac", "mimi", "oobleck",
-    "stable_audio_oobleck", "stable_audio_dac", "solfa_codec",
+    "mulaw", "mulaw_stereo", "linear", "encodec_24khz", "encodec_32khz", "encodec_48khz", "dac", "mimi", "oobleck",
+    "stable_audio_oobleck", "stable_audio_dac", "solfa_codec", "solfa_24khz",
 ]  # fmt: skip
-WEIGHTED = [name for name in NAMES if not name.startswith("mulaw")]
+SAMPLES = ("mulaw", "linear")
+"""Codecs of single samples begin with these."""
+WEIGHTED = [name for name in NAMES if not name.startswith((*SAMPLES, "solfa_24khz"))]
+"""Those whose weights can be written anew."""
 LENGTHS = (1, 2, 39, 40, 41, 127, 456, 457, 480, 481, 500, 933)
-"""Hop 40; chunks of 480 every 456 in the 48 kHz model."""
+"""Hop 40 where the codec is tiny; chunks of 480 every 456 in the 48 kHz model."""
 
 
 def make(name: str, path: Path, seed: int = 0) -> str:
     """Write a checkpoint and return the spec that loads it."""
-    if name == "mulaw":
-        return "mulaw"
+    if name in (*SAMPLES, "solfa_24khz"):
+        return name
     if name == "mulaw_stereo":
         return "mulaw:bits=12,sample_rate=22050,num_channels=2"
     if name.startswith("encodec"):
@@ -71,12 +74,12 @@ def waveform(codec: Codec, num_samples: int, batch: int = 1, seed: int = 0) -> t
 
 
 def num_frames(name: str, num_samples: int) -> int:
-    if name.startswith("mulaw"):
+    if name.startswith(SAMPLES):
         return num_samples
     if name == "encodec_48khz":
         starts = range(0, num_samples, 456)
         return sum(-(-(min(start + 480, num_samples) - start) // 40) for start in starts)
-    return -(-num_samples // 40)
+    return -(-num_samples // (320 if name == "solfa_24khz" else 40))
 
 
 def test_properties_agree_with_each_other(codec: Codec) -> None:
@@ -99,7 +102,7 @@ def test_every_length_encodes_to_whole_frames_and_decodes_to_itself(name: str, c
 
 
 def test_codes_are_integers_in_range_and_latents_are_float32(codec: Codec) -> None:
-    array = codec.encode(waveform(codec, 933)).array
+    array = codec.encode(waveform(codec, 24 * codec.hop_length)).array
     if codec.codebook_size is None:
         assert array.dtype == torch.float32 and array.std() > 0
         return
@@ -276,7 +279,7 @@ def test_audio_with_other_channels_is_refused(codec: Codec) -> None:
 
 
 def test_unknown_options_are_refused_with_the_nearest(name: str, specs: dict[str, str]) -> None:
-    option, meant = ("bit", "bits") if name.startswith("mulaw") else ("num_codebook", "num_codebooks")
+    option, meant = ("bit", "bits") if name.startswith(SAMPLES) else ("num_codebook", "num_codebooks")
     option, meant = ("with_scales", "with_scale") if "oobleck" in name else (option, meant)
     with pytest.raises(ConfigError, match=rf"{option}: unknown field, did you mean '{meant}'"):
         load_codec(specs[name], **{option: 8})

@@ -13,6 +13,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
 from solfa.codecs.loading import load_codec
+from solfa.codecs.names import DEFAULT_CODEC
 from solfa.encoding.api import encode
 
 
@@ -48,7 +49,7 @@ def prepared_audio(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def prepared_dataset(prepared_audio: Path) -> Path:
     """What `solfa encode audio/ music.solfa` makes of it."""
     dataset = prepared_audio.with_name("music.solfa")
-    encode(prepared_audio, dataset, codec=load_codec("mulaw"))
+    encode(prepared_audio, dataset, codec=load_codec(DEFAULT_CODEC))
     return dataset
 
 

@@ -9,6 +9,7 @@ import soundfile
 import torch
 
 import solfa
+from solfa.encoding.api import codec_of
 from solfa.encoding.reconstruct import originals
 from solfa.encoding.settings import EncodeSettings, dataset_info
 from solfa.errors import ConfigError, SolfaError, StoreError
@@ -84,6 +85,14 @@ def test_settings_left_open_are_those_of_the_dataset(audio_folder, tmp_path):
     dest = tmp_path / "d.solfa"
     encode(audio_folder, dest, segment_seconds=3, batch_seconds=20)
     assert encode(audio_folder, dest).new_clips == 0
+
+
+def test_a_codec_left_open_is_that_of_the_dataset_or_the_one_that_comes_with_solfa(audio_folder, tmp_path):
+    dest = tmp_path / "d.solfa"
+    assert codec_of(dest) == "solfa_24khz"
+    encode(audio_folder, dest, "mulaw:bits=10")
+    report = solfa.encode(audio_folder, dest)
+    assert (report.new_clips, report.codec) == (0, solfa.load_codec("mulaw:bits=10").spec)
 
 
 def test_batches_give_the_same_codes_as_single_clips(audio_folder, tmp_path):

@@ -18,6 +18,8 @@ STORED_MULAW = "mulaw:bits=8,sample_rate=16000,num_channels=1"
         ("mulaw:bits=10", STORED_MULAW, False),
         ("mulaw", "mulaw:bits=8,sample_rate=4000,num_channels=1", False),
         ("mulaw:sample_rate=4000", "mulaw:bits=8,sample_rate=4000,num_channels=1", True),
+        ("linear", "linear:bits=16,sample_rate=16000,num_channels=1", True),
+        ("linear", "linear:bits=8,sample_rate=16000,num_channels=1", False),
         ("encodec_24khz", "encodec_24khz:num_codebooks=32", True),
         ("encodec_24khz:num_codebooks=8", "encodec_24khz:num_codebooks=32", False),
         ("encodec_24khz:num_codebooks=8", "encodec_24khz:num_codebooks=8", True),

@@ -42,6 +42,19 @@ def test_channels_of_the_decoder_are_not_mixed_up():
     assert audio[:, 1].abs().max() > 1e-3
 
 
+def test_half_precision_gives_about_the_same():
+    encoder, decoder = SMALL.build_encoder(1), SMALL.build_decoder(1)
+    audio = torch.randn(1, 1, 64)
+    latents = encoder(audio)
+    decoded = decoder(latents)
+    low = encoder.bfloat16()(audio.bfloat16())
+    assert low.dtype == torch.bfloat16
+    torch.testing.assert_close(low.float(), latents, rtol=0.1, atol=0.1)
+    sound = decoder.bfloat16()(low)
+    assert sound.dtype == torch.bfloat16
+    torch.testing.assert_close(sound.float(), decoded, rtol=0.3, atol=0.3)
+
+
 def test_clips_of_a_batch_are_encoded_apart():
     encoder = SMALL.build_encoder(1)
     audio = torch.randn(4, 1, 80)

@@ -8,7 +8,8 @@ import torch
 from transformers import EncodecConfig, EncodecModel
 
 from solfa.codecs.loading import load_codec
-from solfa.codecs.mulaw import MulawCodec, MulawOptions
+from solfa.codecs.mulaw import MulawOptions
+from solfa.codecs.quantized import WaveformCodec
 from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.solvers.checkpoint import read_state
@@ -28,7 +29,7 @@ SEANET = {"kind": "seanet", "num_filters": 4, "dim": 8, "strides": [4, 2]}
 
 def store_tones(root: Path, count: int = 10, channels: int = 1) -> Path:
     """Store decaying tones as 16-bit mu-law codes."""
-    codec = MulawCodec(MulawOptions(bits=16, sample_rate=RATE, num_channels=channels))
+    codec = WaveformCodec(MulawOptions(bits=16, sample_rate=RATE, num_channels=channels))
     array = ArraySpec(
         kind="codes",
         width=channels,

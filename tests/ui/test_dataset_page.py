@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from solfa.codecs.mulaw import MulawCodec, MulawOptions
+from solfa.codecs.mulaw import MulawOptions
+from solfa.codecs.quantized import WaveformCodec
 from solfa.files.digest import value_sha256
 from solfa.store.build import append_arrays
 from solfa.store.dataset import Dataset, open_dataset
@@ -40,8 +41,8 @@ def build(root: Path, outcomes: list[Outcome], **spec) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def codec() -> MulawCodec:
-    return MulawCodec(MulawOptions(sample_rate=RATE))
+def codec() -> WaveformCodec:
+    return WaveformCodec(MulawOptions(sample_rate=RATE))
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ def save_codec_model(model: CodecModel, directory: str | Path, *, half: bool = F
         "model": model.config.model_dump(mode="json"),
     }
     state = model.state_dict()
-    tensors = {name: tensor.half() if half and _is_weight(name, tensor) else tensor for name, tensor in state.items()}
+    tensors = {name: _halved(name, tensor) for name, tensor in state.items()} if half else state
     with new_directory(Path(directory)) as folder:
         write_checkpoint(folder, config, tensors)
 
@@ -90,5 +90,10 @@ def _read_config(directory: Path, where: str) -> CodecModelConfig:
     return parse_config(CodecModelConfig, values, f"{where}: config.json: model")
 
 
-def _is_weight(name: str, tensor: Tensor) -> bool:
-    return tensor.is_floating_point() and not name.endswith(_COUNTS)
+def _halved(name: str, tensor: Tensor) -> Tensor:
+    if not tensor.is_floating_point() or name.endswith(_COUNTS):
+        return tensor
+    halved = tensor.half()
+    if not torch.equal(halved.isfinite(), tensor.isfinite()):
+        raise ConfigError(f"{name}: expected weights below 65,504 for half precision, found larger; store float32")
+    return halved
