@@ -23,6 +23,8 @@ EXAMPLES = """
 
   solfa generate 899630c8 --prompt riff.wav --prompt-seconds 3 --seconds 12 --out more/
 
+  solfa generate dc53b78e --num 100 --seconds 1 --reject-lowest 0.4 --reject-highest 0.05 --out digits/
+
 Every clip has a seed of its own, so it is the same whatever else is generated beside it. Beside each clip stand a
 picture of its spectrogram and a JSON file that says how it was made.
 """
@@ -55,6 +57,10 @@ def generate(
         float | None,
         typer.Option("--guidance", help="How closely to follow; 1 is off.", show_default="as set"),
     ] = None,
+    reject_lowest: Annotated[
+        float | None, typer.Option(help="Of clips with a likelihood: drop this share, the lowest.", show_default="0")
+    ] = None,
+    reject_highest: Annotated[float | None, typer.Option(help="The highest.", show_default="0")] = None,
     weights: Annotated[str, typer.Option(help="On a CPU: fp32, fp16 or int8; fewer bits are faster.")] = ("fp32"),
     audio_format: Annotated[str, typer.Option("--format", help="wav, flac or ogg.")] = "wav",
     codec: Annotated[str | None, typer.Option(help="What decodes.", show_default="that of the dataset")] = None,
@@ -75,6 +81,7 @@ def generate(
     requests = _requests(wanted, captions, num)
     _refuse_existing(out, requests, audio_format, overwrite)
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "guidance_scale": guidance_scale}
+    drawing |= {"reject_lowest": reject_lowest, "reject_highest": reject_highest}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
     if weights != "fp32":
         options["weights"] = weights
@@ -95,10 +102,12 @@ def _run(
     reach_own_modules()
     solver = open_trained(folder, **changes)
     out.mkdir(parents=True, exist_ok=True)
+    written = 0
     with progress_bar("generating", "frames") as bar:
         for clip in solver.generate_audio(requests, options, lambda done, total: bar(done, total)):
             write_sample(clip, out, extension=f".{audio_format}")
-    count = f"{len(requests)} clip" + ("s" if len(requests) > 1 else "")
+            written += 1
+    count = f"{written} clip" + ("s" if written > 1 else "")
     console.print(f"{count} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
 
 

@@ -30,9 +30,9 @@ from solfa.ops.temperature import TemperatureSemantics, check_temperature, draw_
 MAX_EXACT_CLASSES = 1024
 """Tempering exactly takes the probabilities of all classes, which is too much to do for each draw beyond this."""
 
-_LARGEST_MEAN = 1e12
-_LOG_SCALE_LIMITS = (-40.0, 60.0)
-_FAR = 1e30
+LARGEST_MEAN = 1e12
+LOG_SCALE_LIMITS = (-40.0, 60.0)
+FAR = 1e30
 """Stands for a border at infinity: even at the largest scale it is 8,700 scales away, where a sigmoid is one."""
 
 
@@ -70,8 +70,8 @@ def class_range_log_prob(
     mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
     middle = (num_classes - 1) / 2
     # Chosen by the class itself: at 16 bits, 33 classes on each side are nearer to full scale than 0.001.
-    lower = (first - (middle + 0.5)).to(mixture.means.dtype).masked_fill(first == 0, -_FAR)
-    upper = (last - (middle - 0.5)).to(mixture.means.dtype).masked_fill(last == num_classes - 1, _FAR)
+    lower = (first - (middle + 0.5)).to(mixture.means.dtype).masked_fill(first == 0, -FAR)
+    upper = (last - (middle - 0.5)).to(mixture.means.dtype).masked_fill(last == num_classes - 1, FAR)
     outside = (first < 0) | (last >= num_classes) | (first > last)
     return _log_mass(mixture, lower.masked_fill(outside, torch.nan), upper)
 
@@ -89,7 +89,7 @@ def interval_log_prob(
     """
     mixture = _in_steps(logits, means, log_scales, 1.0)
     dtype = mixture.means.dtype
-    return _log_mass(mixture, lower.to(dtype).clamp(-_FAR, _FAR), upper.to(dtype).clamp(-_FAR, _FAR))
+    return _log_mass(mixture, lower.to(dtype).clamp(-FAR, FAR), upper.to(dtype).clamp(-FAR, FAR))
 
 
 def pmf(
@@ -104,7 +104,7 @@ def pmf(
     """
     mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
     borders = torch.arange(num_classes + 1, device=means.device).to(mixture.means.dtype) - num_classes / 2
-    borders[0], borders[-1] = -_FAR, _FAR
+    borders[0], borders[-1] = -FAR, FAR
     steps, inverse = mixture.means[..., None], (-mixture.log_scales).exp()[..., None]
     below = torch.sigmoid((borders[1:] - steps) * inverse)
     above = torch.sigmoid((steps - borders[:-1]) * inverse)
@@ -182,8 +182,8 @@ def _in_steps(
     dtype = torch.promote_types(means.dtype, torch.float32)
     return _Components(
         logits.to(dtype).log_softmax(dim=-1),
-        means.to(dtype).clamp(-_LARGEST_MEAN, _LARGEST_MEAN) * steps,
-        (log_scales.to(dtype) + math.log(steps)).clamp(*_LOG_SCALE_LIMITS),
+        means.to(dtype).clamp(-LARGEST_MEAN, LARGEST_MEAN) * steps,
+        (log_scales.to(dtype) + math.log(steps)).clamp(*LOG_SCALE_LIMITS),
     )
 
 

@@ -12,12 +12,14 @@ from solfa.solvers.finding import find_solver, own_solvers
 CONF = Path(solfa.__file__).parent / "conf"
 GROUPS = {"solver", "model", "dset", "conditioner", "experiment"}
 FILES = sorted(path.relative_to(CONF) for path in CONF.rglob("*.yaml"))
-NEEDED = {"lm": "dset.train=music.solfa", "compression": "dset.train.path=songs"}
+NEEDED = {"lm": "dset.train=music.solfa", "compression": "dset.train.path=songs", "sashimi": "dset.train.path=songs"}
 """What each solver leaves to the user."""
 COMPLETE = {Path("dset/waveforms/built_in.yaml"), Path("experiment/compression/built_in.yaml")}
 """Files that name all their data, in lists that such a value does not fit."""
 OF_CODECS = {"codec", "compression", "waveforms"}
 """Folders inside a group whose files are for training codecs."""
+OF_WAVEFORM_MODELS = {"sashimi", "samples", "audio"}
+"""Folders inside a group whose files are for modelling samples."""
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +29,17 @@ def main() -> Any:
     return entry
 
 
+def task_of(path: Path) -> str:
+    if path == Path("dset/audio/default.yaml"):
+        return "lm"
+    folder = path.parts[1]
+    return "compression" if folder in OF_CODECS else "sashimi" if folder in OF_WAVEFORM_MODELS else "lm"
+
+
 def overrides_for(path: Path) -> list[str]:
     """Choose a file by its group on top of a complete run."""
     group, name = path.parts[0], "/".join(path.with_suffix("").parts[1:])
-    task = "compression" if path.parts[1] in OF_CODECS else "lm"
+    task = task_of(path)
     first = [] if group in ("solver", "experiment") else [f"solver={task}/base"]
     needed = [] if path in COMPLETE else [NEEDED[task]]
     return [*first, f"{group}={name}", *needed]
