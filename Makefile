@@ -11,11 +11,11 @@ demo: $(VENV)/.run
 	$(BIN)/solfa demo
 
 test: $(VENV)/.dev lint
-	$(BIN)/pytest -n 2 --dist loadfile -m "slow or not slow"
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow or not slow"
 
 # Without the tests that start many processes: what plain `pytest` runs, too.
 test-fast: $(VENV)/.dev
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
