@@ -221,7 +221,7 @@ def test_a_missing_program_is_named_with_what_to_install(monkeypatch):
 
 def test_a_missing_package_is_named_with_what_to_install(monkeypatch):
     monkeypatch.setattr(sys, "path", [])
-    with pytest.raises(ConfigError, match="the package visqol-python is missing; run pip install 'visqol"):
+    with pytest.raises(ConfigError, match="the package visqol-python is missing; run pip install 'solfa"):
         versions()
 
 
