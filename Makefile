@@ -5,12 +5,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast lint format clean
+.PHONY: demo test test-fast lint unit format clean
 
 demo: $(VENV)/.run
 	$(BIN)/solfa demo
 
-test: $(VENV)/.dev lint
+# The linters run beside the tests: these wait for processes often enough.
+test: $(VENV)/.dev
+	$(MAKE) --jobs 2 lint unit
+
+unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow or not slow"
 
 # Without the tests that start many processes: what plain `pytest` runs, too.

@@ -17,6 +17,7 @@ from solfa.ops.audio_metrics import si_sdr
 from solfa.store.dataset import open_dataset
 from tests.integration.test_lm_debug import run
 
+pytestmark = pytest.mark.slow
 BOUND_DB = 3.0
 """Reached after ten seconds of training (about 9 dB), and far above what a codec gives that has learned nothing."""
 
@@ -121,7 +122,6 @@ def test_a_grid_of_codecs_is_shown_and_its_folders_are_made(dora_dir: Path, expe
     assert len(made) == 3 and experiment.name in made
 
 
-@pytest.mark.slow
 def test_a_grid_of_codecs_runs_here_and_leaves_what_is_finished(dora_dir: Path, experiment: Path) -> None:
     before = (experiment / "history.json").stat().st_mtime_ns
     run(dora_dir, "solfa", "grid", "compression.debug", "--local", "--jobs", "2")

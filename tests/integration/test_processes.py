@@ -100,6 +100,7 @@ def test_a_killed_encoder_process_is_reported_and_the_same_command_finishes(seve
     assert tree_digest(dest) == clean
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes through /proc")
 def test_killing_the_command_takes_its_processes_along(several_shards, tmp_path, clean):
     dest = tmp_path / "d.solfa"
@@ -133,6 +134,7 @@ def test_ctrl_c_ends_everything_with_code_130_and_the_same_command_continues(sev
     assert tree_digest(dest) == clean
 
 
+@pytest.mark.slow
 def test_a_stopped_encoder_loses_its_shard_and_may_wake_up_later(several_shards, tmp_path, clean):
     dest = tmp_path / "d.solfa"
     sleeper = start(several_shards, dest, "--num-encoders", "1", "--num-workers", "0")

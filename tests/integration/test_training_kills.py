@@ -37,6 +37,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("world_size", "kills"), [(1, 10), (2, 5)])
 def test_run_killed_at_random_ends_with_the_very_parameters_of_an_unbroken_one(
     tmp_path: Path, unbroken: Callable[[int], Path], world_size: int, kills: int
