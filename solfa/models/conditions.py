@@ -31,6 +31,15 @@ class Conditions(NamedTuple):
     def is_none(self) -> bool:
         return self.cross is None and self.prepended is None and self.summed is None
 
+    @property
+    def num_steps(self) -> int:
+        """Places that prepended conditions take in a cache."""
+        return 0 if self.prepended is None else self.prepended.shape[1]
+
+    def num_rows(self) -> dict[str, int]:
+        """Say how many clips each part is for."""
+        return {name: len(rows) for name, rows in self._asdict().items() if rows is not None}
+
     def doubled_with_null(self) -> "Conditions":
         """Give the rows, then as many with every condition absent: the doubled batch of classifier-free guidance."""
         return Conditions(

@@ -8,23 +8,57 @@ stands before it. With delays 0, 1, 2 and a prompt of two frames (p), five steps
     *  . . p p x x x        drawn at a step, the others keep their prompt's code or the special token.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int64
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from solfa.config import Config
 from solfa.errors import ConfigError
-from solfa.models.conditions import Conditions
-from solfa.models.lm import CodecLM
 from solfa.nn.cache import KeyValueCache
 from solfa.ops.patterns import lay_out, take_back
 from solfa.ops.sampling import draw, guide
 
 OnStep = Callable[[int, int], None]
 """Called after each drawn step, with how many are done and how many there will be."""
+
+
+@runtime_checkable
+class Condition(Protocol):
+    """What stands beside or before the codes of every clip, and what to guide away from."""
+
+    @property
+    def is_none(self) -> bool: ...
+    @property
+    def num_steps(self) -> int: ...
+    def num_rows(self) -> Mapping[str, int]: ...
+    def doubled_with_null(self) -> "Condition": ...
+
+
+C = TypeVar("C", bound=Condition, contravariant=True)
+
+
+@runtime_checkable
+class CodesModel(Protocol[C]):
+    """A model that reads laid-out codes, with a cache of what it has read."""
+
+    num_codebooks: int
+    codebook_size: int
+
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def special(self) -> int: ...
+    def layout(self, num_frames: int) -> Int64[Tensor, "K S"]: ...
+    def new_cache(self, batch_size: int, max_steps: int) -> KeyValueCache: ...
+    def hidden(
+        self, tokens: Int64[Tensor, "B K S"], conditions: C, cache: KeyValueCache | None = None, /
+    ) -> Float[Tensor, "B S D"]: ...
+    def logits(self, hidden: Float[Tensor, "B S D"], /) -> Float[Tensor, "B K S V"]: ...
 
 
 class GenerationSettings(Config):
@@ -41,8 +75,8 @@ class GenerationSettings(Config):
 
 
 def generate(
-    model: CodecLM,
-    conditions: Conditions,
+    model: CodesModel[C],
+    conditions: C,
     num_frames: int,
     settings: GenerationSettings,
     seeds: Sequence[int],
@@ -54,36 +88,43 @@ def generate(
 
     `conditions` have one row per clip. Without a cache every step reads the whole sequence again, for the same codes.
     """
-    device = model.transformer.norm.weight.device
     num_known = 0 if prompt is None else prompt.shape[2]
     _check(model, conditions, num_frames, len(seeds), prompt)
-    layout = model.config.pattern.layout(model.num_codebooks, num_frames).to(device)
+    layout = model.layout(num_frames)
     tokens = _start(model, layout, len(seeds), num_frames, prompt)
     steps = ((layout >= num_known).any(0)).nonzero().flatten().tolist()
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    with _for_generating(model):
+        reader = _Reader(model, conditions, settings.guidance_scale, tokens, use_cache)
+        for done, step in enumerate(steps, 1):
+            logits = reader.logits_after(step)
+            codes = draw(logits, settings.temperature, settings.top_k, settings.top_p, generators)
+            column = tokens[:, :, step + 1]
+            torch.where(layout[:, step] >= num_known, codes, column, out=column)
+            if on_step is not None:
+                on_step(done, len(steps))
+    return take_back(tokens[:, :, 1:], layout, num_frames)
+
+
+@contextmanager
+def _for_generating(model: object) -> Iterator[None]:
+    """Switch off gradients and dropout, and leave the model as it was."""
+    assert isinstance(model, nn.Module)
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
         with torch.inference_mode():
-            reader = _Reader(model, conditions, settings.guidance_scale, tokens, use_cache)
-            for done, step in enumerate(steps, 1):
-                logits = reader.logits_after(step)
-                codes = draw(logits, settings.temperature, settings.top_k, settings.top_p, generators)
-                column = tokens[:, :, step + 1]
-                torch.where(layout[:, step] >= num_known, codes, column, out=column)
-                if on_step is not None:
-                    on_step(done, len(steps))
+            yield
     finally:
         for module in training:
             module.training = True
-    return take_back(tokens[:, :, 1:], layout, num_frames)
 
 
 class _Reader:
     """Gives the guided logits at a step; its cache holds what it read before."""
 
     def __init__(
-        self, model: CodecLM, conditions: Conditions, guidance_scale: float, tokens: Tensor, use_cache: bool
+        self, model: CodesModel[Any], conditions: Condition, guidance_scale: float, tokens: Tensor, use_cache: bool
     ) -> None:
         self.model = model
         self.tokens = tokens
@@ -95,8 +136,7 @@ class _Reader:
 
     def _new_cache(self) -> KeyValueCache:
         batch, _, num_tokens = self.tokens.shape
-        prefix = 0 if self.conditions.prepended is None else self.conditions.prepended.shape[1]
-        return self.model.new_cache(batch * (2 if self.guided else 1), prefix + num_tokens - 1)
+        return self.model.new_cache(batch * (2 if self.guided else 1), self.conditions.num_steps + num_tokens - 1)
 
     def logits_after(self, step: int) -> Float[Tensor, "B K V"]:
         """Read on up to `step` (from the start, without a cache) and predict what follows it."""
@@ -112,14 +152,14 @@ class _Reader:
 
 
 def _start(
-    model: CodecLM,
+    model: CodesModel[Any],
     layout: Int64[Tensor, "K S"],
     num_clips: int,
     num_frames: int,
     prompt: Int64[Tensor, "B K T0"] | None,
 ) -> Int64[Tensor, "B K tokens"]:
     """Lay out what is known: a step of special tokens, then the prompt's codes; special where nothing is known."""
-    special = model.config.special
+    special = model.special
     known = torch.full((num_clips, model.num_codebooks, num_frames), special, device=layout.device)
     if prompt is not None:
         known[:, :, : prompt.shape[2]] = prompt.to(layout.device)
@@ -127,17 +167,21 @@ def _start(
 
 
 def _check(
-    model: CodecLM, conditions: Conditions, num_frames: int, num_clips: int, prompt: Int64[Tensor, "B K T0"] | None
+    model: CodesModel[Any],
+    conditions: Condition,
+    num_frames: int,
+    num_clips: int,
+    prompt: Int64[Tensor, "B K T0"] | None,
 ) -> None:
     if num_clips < 1 or num_frames < 1:
         raise ConfigError(
             f"generate: expected at least one seed and one frame, found {num_clips} and {num_frames}; "
             "give one seed per clip and the frames of a clip"
         )
-    for name, rows in conditions._asdict().items():
-        if rows is not None and len(rows) != num_clips:
+    for name, num_rows in conditions.num_rows().items():
+        if num_rows != num_clips:
             raise ConfigError(
-                f"generate: expected one row of conditions per seed, found {len(rows)} rows of {name} and "
+                f"generate: expected one row of conditions per seed, found {num_rows} rows of {name} and "
                 f"{num_clips} seeds; give as many seeds as clips"
             )
     if prompt is None:

@@ -18,8 +18,8 @@ from jaxtyping import Bool, Float, Float32, Int64
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from solfa.config import Config
 from solfa.errors import ConfigError
+from solfa.models.codes_shape import CodesShape, of_codes
 from solfa.models.conditions import Conditions
 from solfa.nn.cache import KeyValueCache
 from solfa.nn.positions import Positions, Rope, Sinusoidal
@@ -29,13 +29,9 @@ from solfa.ops.patterns import Delay, Pattern, lay_out, lay_out_mask
 _INITIAL_STD = 0.02
 
 
-class CodecLMConfig(Config):
+class CodecLMConfig(CodesShape):
     """The size and the parts of a codec language model."""
 
-    num_codebooks: int | None = Field(default=None, ge=1)
-    """None: as many as the dataset has."""
-    codebook_size: int | None = Field(default=None, ge=1)
-    """None: that of the dataset. The special token is one more, with this id."""
     dim: int = Field(ge=4)
     num_layers: int = Field(ge=1)
     num_heads: int = Field(ge=1)
@@ -59,37 +55,15 @@ class CodecLMConfig(Config):
     def head_dim(self) -> int:
         return self.dim // self.num_heads
 
-    @property
-    def special(self) -> int:
-        """The id of the token that stands where no code does."""
-        return self.codes_shape[1]
-
-    @property
-    def codes_shape(self) -> tuple[int, int]:
-        """The number of codebooks and their size, once both are known."""
-        if self.num_codebooks is None or self.codebook_size is None:
-            raise ConfigError(
-                "model: expected num_codebooks and codebook_size, found "
-                f"{self.num_codebooks} and {self.codebook_size}; give both, or take them from a dataset"
-            )
-        return self.num_codebooks, self.codebook_size
-
     def sized(self, num_codebooks: int, codebook_size: int, *, cross_attention: bool = False) -> "CodecLMConfig":
         """Fill in what the dataset and the conditioners say, and refuse what contradicts them."""
-        for name, wanted in (("num_codebooks", num_codebooks), ("codebook_size", codebook_size)):
-            if getattr(self, name) not in (None, wanted):
-                raise ConfigError(
-                    f"model.{name}: the dataset has {wanted}, found {getattr(self, name)}; "
-                    "leave it out to take the dataset's, or choose a dataset that fits the model"
-                )
         if cross_attention and self.cross_attention is False:
             raise ConfigError(
                 "model.cross_attention: a conditioner has fuse=cross, found false; "
                 "leave it out, or fuse that conditioner otherwise"
             )
         crossed = cross_attention if self.cross_attention is None else self.cross_attention
-        sizes = {"num_codebooks": num_codebooks, "codebook_size": codebook_size, "cross_attention": crossed}
-        return self.model_copy(update=sizes)
+        return of_codes(self, num_codebooks, codebook_size).model_copy(update={"cross_attention": crossed})
 
 
 class CodecLM(nn.Module):
@@ -113,6 +87,19 @@ class CodecLM(nn.Module):
         self.heads = nn.Linear(config.dim, self.num_codebooks * self.codebook_size, bias=False)
         """All codebooks' heads in one, codebook after codebook: row k * codebook_size + v."""
         self.apply(_initialise)
+
+    @property
+    def device(self) -> torch.device:
+        return self.transformer.norm.weight.device
+
+    @property
+    def special(self) -> int:
+        """The id of the token that stands where no code does."""
+        return self.codebook_size
+
+    def layout(self, num_frames: int) -> Int64[Tensor, "K S"]:
+        """Say which frame each codebook holds at each step of a clip."""
+        return self.config.pattern.layout(self.num_codebooks, num_frames).to(self.device)
 
     def forward(
         self, tokens: Int64[Tensor, "B K S"], conditions: Conditions, cache: KeyValueCache | None = None

@@ -98,10 +98,14 @@ def take_back(
     tokens: Int64[Tensor, "B K S"], layout: Int64[Tensor, "K S"], num_frames: int
 ) -> Int64[Tensor, "B K {num_frames}"]:
     """Give the codes of the first `num_frames` frames: the inverse of `lay_out`."""
+    return tokens.gather(2, steps_of(layout, num_frames).expand(len(tokens), -1, -1))
+
+
+def steps_of(layout: Int64[Tensor, "K S"], num_frames: int) -> Int64[Tensor, "K {num_frames}"]:
+    """Say at which step each codebook holds each of the first `num_frames` frames."""
     # Sorted by frame, with the empty steps last, the first steps of a row are those of frames 0, 1, 2, ...
     empty_last = layout.masked_fill(layout < 0, torch.iinfo(layout.dtype).max)
-    steps = empty_last.argsort(dim=1)[:, :num_frames]
-    return tokens.gather(2, steps.expand(len(tokens), -1, -1))
+    return empty_last.argsort(dim=1)[:, :num_frames]
 
 
 def lay_out_mask(mask: Bool[Tensor, "B T"], layout: Int64[Tensor, "K S"]) -> Bool[Tensor, "B K S"]:

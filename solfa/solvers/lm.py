@@ -126,8 +126,7 @@ class LMSolver(StandardSolver[LMConfig]):
     def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
         codes, mask = batch.arrays.transpose(1, 2), batch.mask
         network = self.network
-        layout = network.lm.config.pattern.layout(codes.shape[1], codes.shape[2]).to(codes.device)
-        laid = inputs_and_targets(codes, mask, layout, network.lm.config.special)
+        laid = inputs_and_targets(codes, mask, network.lm.layout(codes.shape[2]), network.lm.special)
         logits = self.model(laid.inputs, network.conditioners.tokenize(self._rows(batch)))
         nats = cross_entropy(logits, laid.targets, laid.mask)
         if self.is_training:
