@@ -1,22 +1,16 @@
 """Train a codec language model: cross-entropy per codebook on laid-out codes, and clips to listen to."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-import torch
 from jaxtyping import Float, Int64
-from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from solfa.codecs.loading import load_codec
-from solfa.codecs.protocol import Codec, Encoded
+from solfa.codecs.protocol import Codec
 from solfa.config import nearest, parse_config
 from solfa.data.attributes import attribute_rows, drop_attributes
 from solfa.data.collate import Batch
-from solfa.data.segments import stable_key
 from solfa.data.stages import PackRows
 from solfa.errors import ConfigError
 from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
@@ -29,16 +23,25 @@ from solfa.nn.half import halve_linears
 from solfa.nn.int8 import quantise_linears
 from solfa.nn.packed import pack_linears
 from solfa.solvers.averages import Metrics
-from solfa.solvers.config import SolverConfig, StageConfig
+from solfa.solvers.codes import (
+    CodesGenerateConfig,
+    check_decoding,
+    codes_array,
+    load_fitting_codec,
+    mean_nats,
+    prompt_codes,
+    requests_like,
+    with_perplexity,
+)
+from solfa.solvers.config import SolverConfig
 from solfa.solvers.devices import gather_objects
 from solfa.solvers.lm_generation import ClipRequest, Progress, generate_clips
 from solfa.solvers.optim import build_optimizer
 from solfa.solvers.registry import load_module
-from solfa.solvers.requests import AudioRequest, read_prompt
+from solfa.solvers.requests import AudioRequest
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.watching import GeneratedClip
 from solfa.solvers.wrapping import unwrapped
-from solfa.store.schema import ArraySpec
 
 LAY_OUT_WEIGHTS: dict[str, Callable[[CodecLM], CodecLM]] = {
     "fp32": pack_linears,
@@ -48,22 +51,12 @@ LAY_OUT_WEIGHTS: dict[str, Callable[[CodecLM], CodecLM]] = {
 """How the weights of a model that only generates may stand in memory, by what `solfa generate --weights` takes."""
 
 
-class LMGenerateConfig(StageConfig):
-    """What is generated to listen to while training: as many clips, conditioned as those of the generate dataset."""
-
-    num_clips: PositiveInt = 4
-    seconds: float = Field(default=10.0, gt=0)
-    prompt_seconds: float = Field(default=0.0, ge=0)
-    """Begin with so much of the dataset's clip and go on from there."""
-    sampling: GenerationSettings = GenerationSettings()
-
-
 class LMConfig(SolverConfig):
     """A codec language model and what it is conditioned on."""
 
     model: CodecLMConfig
     conditioner: ConditionsConfig = ConditionsConfig()
-    generate: LMGenerateConfig = LMGenerateConfig()
+    generate: CodesGenerateConfig = CodesGenerateConfig()
     codec: str | None = None
     """What decodes generated codes; None: the codec that the dataset was encoded with."""
 
@@ -93,9 +86,8 @@ class LMSolver(StandardSolver[LMConfig]):
     def build_model(self) -> None:
         """Size the model by the data, and its conditioners by the config."""
         cfg = self.cfg
-        self.array = ArraySpec.model_validate(self.data_facts["array"])
-        if self.array.kind != "codes" or self.array.codebook_size is None:
-            raise ConfigError(f"dset: a language model reads codes, found {self.array.kind}; encode with another codec")
+        self.array = codes_array(self.data_facts)
+        assert self.array.codebook_size is not None
         if cfg.dataset is not None and isinstance(cfg.dataset.mode, PackRows) and cfg.conditioner.conditioners:
             raise ConfigError(
                 "dataset.mode: packed rows hold several clips, each with its own caption; use crop or pad"
@@ -113,9 +105,7 @@ class LMSolver(StandardSolver[LMConfig]):
         self.register_best("model")
         self.register_ema("model")
         if cfg.generate.every is not None and self.sources:
-            # A codec that cannot decode is found out now, not after hours of training.
-            codec = self.load_codec()
-            codec.decode(Encoded(torch.zeros(1, 1, self.array.width, dtype=torch.int64), codec.hop_length))
+            check_decoding(self.load_codec(), self.array)
 
     def best_metric(self) -> str:
         return "loss"
@@ -133,23 +123,20 @@ class LMSolver(StandardSolver[LMConfig]):
             # The mean over the global batch once the processes' gradients are averaged.
             share = self.fabric.world_size / (len(nats) * batch.global_frames)
             metrics["grad_norm"] = self.update(nats.sum() * share)
-        per_frame = nats.detach() / mask.sum().clamp(min=1)
-        metrics["loss"] = per_frame.mean()
-        if len(nats) > 1:
-            metrics.update({f"ce_q{k + 1}": value for k, value in enumerate(per_frame)})
-        return metrics
+        return {**metrics, **mean_nats(nats, mask)}
 
     def summarise(self, means: Metrics) -> Metrics:
-        """Add the perplexity, which is no mean of perplexities."""
-        return {**means, "ppl": math.exp(min(means["loss"], 80.0))}
+        return with_perplexity(means)
 
     def generate(self) -> Metrics:
         """Generate clips conditioned as those of the generate dataset, and show them to whoever watches."""
         wanted = self.cfg.generate
         rank, world_size = self.fabric.global_rank, self.fabric.world_size
-        requests = self._requests_from_data(wanted.num_clips)[rank::world_size]
+        seed, columns = (self.cfg.seed, self.epoch), self.cfg.conditioner.sources
+        source = self.sources["generate"]
+        requests = requests_like(source, wanted, self.array.frame_rate, columns, seed, self.device)[rank::world_size]
         # The codec is loaded for this and let go afterwards: training needs its memory.
-        clips = list(generate_clips(self.network, self.load_codec(), requests, wanted.sampling, self._tick))
+        clips = list(self._generate_clips(self.load_codec(), requests, wanted.sampling, self._tick))
         everyone = [clip for clips in gather_objects(self.fabric, clips) for clip in clips]
         if self.is_first_rank:
             self.experiment.watcher.clips("generate", self.epoch, everyone)
@@ -165,7 +152,13 @@ class LMSolver(StandardSolver[LMConfig]):
         settings = parse_config(GenerationSettings, chosen, "options")
         codec = self.load_codec()
         clips = [self._request(request, codec) for request in requests]
-        yield from generate_clips(self.network, codec, clips, settings, on_step)
+        yield from self._generate_clips(codec, clips, settings, on_step)
+
+    def _generate_clips(
+        self, codec: Codec, requests: Sequence[ClipRequest], settings: GenerationSettings, on_step: Progress
+    ) -> Iterator[GeneratedClip]:
+        network = self.network
+        return generate_clips(network.lm, network.conditioners.prepare, codec, requests, settings, on_step)
 
     def _lay_out_weights(self, weights: str) -> None:
         if weights not in LAY_OUT_WEIGHTS:
@@ -184,10 +177,7 @@ class LMSolver(StandardSolver[LMConfig]):
             if name in attributes:
                 raise ConfigError(f"text: {name} is given twice, as text and by its name; keep one")
             attributes[name] = request.text
-        prompt = None
-        if request.prompt is not None:
-            audio = torch.from_numpy(read_prompt(request, codec.sample_rate, codec.num_channels))
-            prompt = codec.encode(audio[None]).array[0].long().transpose(0, 1).to(self.device)
+        prompt = prompt_codes(request, codec, self.device)
         return ClipRequest(request.name, request.seconds, request.seed, attributes, prompt)
 
     def _text_attribute(self) -> str:
@@ -245,14 +235,7 @@ class LMSolver(StandardSolver[LMConfig]):
 
     def load_codec(self) -> Codec:
         """Load the codec that turns generated codes into sound, and check that it fits them."""
-        text = self.cfg.codec or str(self.data_facts["codec"])
-        codec = load_codec(text, device=str(self.device))
-        if (codec.num_codebooks, codec.codebook_size) != (self.array.width, self.array.codebook_size):
-            raise ConfigError(
-                f"codec {text}: expected {self.array.width} codebooks of {self.array.codebook_size}, found "
-                f"{codec.num_codebooks} of {codec.codebook_size}; give the codec of the dataset as codec=TEXT"
-            )
-        return codec
+        return load_fitting_codec(self.cfg.codec or str(self.data_facts["codec"]), self.array, self.device)
 
     def _rows(self, batch: Batch) -> list[dict[str, Any]]:
         config = self.cfg.conditioner
@@ -267,27 +250,3 @@ class LMSolver(StandardSolver[LMConfig]):
             seed=self.cfg.seed,
             epoch=batch.epoch,
         )
-
-    def _requests_from_data(self, count: int) -> list[ClipRequest]:
-        """Ask for clips like the first ones of the generate dataset."""
-        source, wanted = self.sources["generate"], self.cfg.generate
-        prompt_frames = round(wanted.prompt_seconds * self.array.frame_rate)
-        if prompt_frames and wanted.prompt_seconds >= wanted.seconds:
-            raise ConfigError(
-                f"generate.prompt_seconds: expected less than seconds ({wanted.seconds}), found {wanted.prompt_seconds}"
-            )
-        requests = []
-        for index in range(min(count, len(source))):
-            clip = source[index]
-            (attributes,) = attribute_rows([clip.caption], [clip.metadata], self.cfg.conditioner.sources)
-            codes = torch.from_numpy(clip.array[:prompt_frames].astype(np.int64)).transpose(0, 1)
-            requests.append(
-                ClipRequest(
-                    name=f"{index:03d}",
-                    seconds=wanted.seconds,
-                    seed=stable_key("generate", self.cfg.seed, self.epoch, clip.id) % 2**63,
-                    attributes=attributes,
-                    prompt=codes.to(self.device) if prompt_frames else None,
-                )
-            )
-        return requests

@@ -3,17 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
 from solfa.codecs.protocol import Codec, Encoded
-from solfa.models.conditioners.protocol import Tokens
-from solfa.models.conditioners.set import ConditionerSet
-from solfa.models.generation import GenerationSettings, generate
-from solfa.models.lm import CodecLM
+from solfa.models.generation import CodesModel, Condition, GenerationSettings, generate
 from solfa.solvers.watching import GeneratedClip
 
 CLIPS_AT_ONCE = 16
@@ -39,15 +36,13 @@ class ClipRequest:
         return 0 if self.prompt is None else self.prompt.shape[1]
 
 
-class Network(Protocol):
-    """A language model beside its conditioners."""
-
-    lm: CodecLM
-    conditioners: ConditionerSet
+ConditionsOf = Callable[[Sequence[Mapping[str, Any]]], Callable[[], Condition]]
+"""Checks the attributes of clips at once, and embeds them when it is their turn."""
 
 
 def generate_clips(
-    network: Network,
+    model: CodesModel[Any],
+    conditions_of: ConditionsOf,
     codec: Codec,
     requests: Sequence[ClipRequest],
     settings: GenerationSettings,
@@ -58,16 +53,16 @@ def generate_clips(
     batches = list(_batches(requests, codec.frame_rate, clips_at_once))
     total = sum(num_frames * len(batch) for num_frames, batch in batches)
     # All at once, so that a condition which the model does not have is found out before the first clip is generated.
-    tokens_of = [network.conditioners.tokenize([request.attributes for request in batch]) for _, batch in batches]
+    conditions = [conditions_of([request.attributes for request in batch]) for _, batch in batches]
     done = 0
-    for (num_frames, batch), tokens in zip(batches, tokens_of, strict=True):
+    for (num_frames, batch), embed in zip(batches, conditions, strict=True):
         before, weight = done, num_frames * len(batch)
 
         def report(step: int, steps: int, before: int = before, weight: int = weight) -> None:
             if on_step is not None:
                 on_step(before + weight * step // steps, total)
 
-        codes = _generate_batch(network, batch, tokens, num_frames, settings, report)
+        codes = _generate_batch(model, batch, embed, num_frames, settings, report)
         done += weight
         for request, row in zip(batch, codes, strict=True):
             yield _decode(codec, request, row, settings)
@@ -86,18 +81,18 @@ def _batches(
 
 
 def _generate_batch(
-    network: Network,
+    model: CodesModel[Any],
     batch: Sequence[ClipRequest],
-    tokens: Mapping[str, Tokens],
+    embed: Callable[[], Condition],
     num_frames: int,
     settings: GenerationSettings,
     on_step: Progress,
 ) -> Int64[Tensor, "B K T"]:
     with torch.inference_mode():
-        conditions = network.conditioners(tokens)
+        conditions = embed()
     prompts = [request.prompt for request in batch if request.prompt is not None and request.prompt_frames]
     codes: Tensor = generate(
-        network.lm,
+        model,
         conditions,
         num_frames,
         settings,

@@ -1,6 +1,6 @@
 """All conditions of a model: a conditioner per attribute, fused in three ways."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import torch
@@ -100,6 +100,11 @@ class ConditionerSet(nn.Module):
             prepended=torch.cat(prepended, dim=1) if prepended else None,
             summed=torch.stack(summed).sum(dim=0) if summed else None,
         )
+
+    def prepare(self, rows: Sequence[Mapping[str, Any | None]]) -> Callable[[], Conditions]:
+        """Check the attributes of clips now, and embed them when called."""
+        tokens = self.tokenize(rows)
+        return lambda: self.forward(tokens)
 
     def null(self, batch: int) -> Conditions:
         """Give the conditions of `batch` rows in which everything is absent."""

@@ -55,7 +55,7 @@ class TextConditioner(nn.Module):
 
     def tokenize(self, values: Sequence[Any | None]) -> Tokens:
         """Give every text its token ids, padded to the longest; an absent or blank one has none."""
-        texts = [self._text(value) for value in values]
+        texts = [as_text(value, self.config.source) for value in values]
         encoded = iter(self.encoder.tokenize([text for text in texts if text]))
         rows = [torch.tensor(next(encoded) if text else [], dtype=torch.int64) for text in texts]
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
@@ -70,13 +70,6 @@ class TextConditioner(nn.Module):
         weight = self.output_proj.weight
         mask = torch.arange(hidden.shape[1]) < lengths[:, None]
         return keep(self.output_proj(hidden.to(weight.device, weight.dtype)), mask.to(weight.device))
-
-    def _text(self, value: Any | None) -> str:
-        """Read a value as text: a list is its entries with commas between."""
-        parts = value if isinstance(value, list | tuple) else [value]
-        if not all(part is None or isinstance(part, str) for part in parts):
-            raise ConfigError(f"text of {self.config.source!r}: expected a text or a list of texts, found {value!r}")
-        return ", ".join(part.strip() for part in parts if part and part.strip())
 
     @cached_property
     def _cache(self) -> EmbeddingCache:
@@ -109,3 +102,11 @@ class TextConditioner(nn.Module):
             if row is not None:
                 target[:length] = row
         return padded, torch.tensor(lengths, dtype=torch.int64)
+
+
+def as_text(value: Any | None, source: str) -> str:
+    """Read a value as text: a list is its entries with commas between, an absent one is empty."""
+    parts = value if isinstance(value, list | tuple) else [value]
+    if not all(part is None or isinstance(part, str) for part in parts):
+        raise ConfigError(f"text of {source!r}: expected a text or a list of texts, found {value!r}")
+    return ", ".join(part.strip() for part in parts if part and part.strip())
