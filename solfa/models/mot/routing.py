@@ -1,0 +1,64 @@
+"""Which places of a sequence are text and which are audio, decided once per batch.
+
+Text then audio is cut in two, which copies nothing; anything else is gathered by index. Between the layers both parts
+stay apart; they meet only where they attend each other.
+"""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+
+class Parts(NamedTuple):
+    """Vectors of the text's places and of the audio's, in the order of the sequence."""
+
+    text: Tensor
+    audio: Tensor
+
+
+@runtime_checkable
+class Routing(Protocol):
+    """Cuts sequences into parts and puts them together again."""
+
+    def split(self, x: Float[Tensor, "B S W"]) -> Parts: ...
+    def join(self, parts: Parts) -> Float[Tensor, "B S W"]: ...
+
+
+class Slices(NamedTuple):
+    """The first places are text, the others audio: the parts are [B, ., W]."""
+
+    num_text: int
+
+    def split(self, x: Float[Tensor, "B S W"]) -> Parts:
+        return Parts(x[:, : self.num_text], x[:, self.num_text :])
+
+    def join(self, parts: Parts) -> Float[Tensor, "B S W"]:
+        return torch.cat(parts, dim=1)
+
+
+class Index(NamedTuple):
+    """Any place may be text, audio, or neither (padding): the parts are [places, W]."""
+
+    text: Int64[Tensor, "texts"]
+    """Places in the flattened batch."""
+    audio: Int64[Tensor, "audios"]
+    batch_size: int
+    num_steps: int
+
+    @classmethod
+    def of(cls, is_text: Bool[Tensor, "B S"], is_audio: Bool[Tensor, "B S"]) -> "Index":
+        """Find the places of each kind."""
+        assert not bool((is_text & is_audio).any()), "a place is text or audio"
+        return cls(is_text.flatten().nonzero().flatten(), is_audio.flatten().nonzero().flatten(), *is_text.shape)
+
+    def split(self, x: Float[Tensor, "B S W"]) -> Parts:
+        flat = x.flatten(0, 1)
+        return Parts(flat[self.text], flat[self.audio])
+
+    def join(self, parts: Parts) -> Float[Tensor, "B S W"]:
+        # Padding gets zeros; its keys are masked.
+        flat = parts.text.new_zeros(self.batch_size * self.num_steps, parts.text.shape[-1])
+        flat = flat.index_copy(0, self.text, parts.text).index_copy(0, self.audio, parts.audio.to(flat.dtype))
+        return flat.view(self.batch_size, self.num_steps, -1)

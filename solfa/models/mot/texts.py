@@ -1,0 +1,86 @@
+"""From captions to what audio attends of them: tokens of the base's own tokenizer, run once, kept as long as wanted."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from pydantic import Field, field_validator
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from solfa.config import Config
+from solfa.models.conditioners.text import as_text
+from solfa.models.conditioners.text_cache import DTYPES, EmbeddingCache, open_cache, tokens_key
+from solfa.models.mot.base import FrozenLM
+from solfa.models.mot.prefix import TextIds, TextPrefix, join_texts
+
+_SLOT = "{text}"
+
+Text = str | Sequence[str] | None
+"""A list is its entries with commas between."""
+
+
+class TextsConfig(Config):
+    """Which text stands before the audio, and how."""
+
+    source: str = "caption"
+    """The caption, or a column of the metadata."""
+    template: str = _SLOT
+    """What the base reads; `{text}` is where the text goes. No chat template is put around it."""
+    max_tokens: int = Field(default=512, ge=1)
+    """Longer texts lose their end, and that is said."""
+    dropout: float = Field(default=0.1, ge=0, le=1)
+    """How often the text is absent in training, which is what guidance needs."""
+    cache: str = "memory"
+    """What the base keeps of a text: in `memory` (up to 1 GiB), in a directory, or `none`."""
+    cache_dtype: Literal["float32", "float16"] = "float32"
+
+    @field_validator("template")
+    @classmethod
+    def _has_a_slot(cls, template: str) -> str:
+        if _SLOT not in template:
+            raise ValueError(f"expected a template with {_SLOT} in it, found {template!r}")
+        return template
+
+
+class Texts:
+    """Tokenizes texts and remembers what the base keeps of them."""
+
+    def __init__(self, config: TextsConfig, base: FrozenLM) -> None:
+        self.config, self.base = config, base
+
+    def tokenize(self, text: Text) -> list[int]:
+        """Give the ids of a text in its template; an absent or blank one is the tokenizer's empty text."""
+        told = as_text(text, self.config.source)
+        filled = self.config.template.replace(_SLOT, told) if told else ""
+        return self.base.tokenize(filled, self.config.max_tokens)
+
+    def prefix(self, texts: Sequence[Text], *, guided: bool = False) -> TextPrefix:
+        """Give what audio attends of each text; `guided` adds the text that stands for none."""
+        rows = [self._kept(self.tokenize(text)) for text in texts]
+        return join_texts(rows, self._kept(self.tokenize(None)) if guided else None)
+
+    def ids(self, texts: Sequence[Text]) -> TextIds:
+        """Give the ids, padded to the longest text, and the number of tokens of each."""
+        rows = [torch.tensor(self.tokenize(text), dtype=torch.int64, device=self.base.device) for text in texts]
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=self.base.device)
+        return TextIds(pad_sequence(rows, batch_first=True), lengths)
+
+    @cached_property
+    def _cache(self) -> EmbeddingCache:
+        return open_cache(self.config.cache, f"{self.base.fingerprint[:32]}-kv-{self.config.cache_dtype}")
+
+    def _kept(self, ids: Sequence[int]) -> Float[Tensor, "parts H L E"]:
+        sizes = self.base.sizes
+        key = tokens_key(ids)
+        found = self._cache.get(key)
+        if found is None:
+            kept = self.base.keys_and_values(ids)
+            # Rounded before its first use, too: a run must not depend on what a cache held when it began.
+            found = kept.permute(2, 0, 1, 3).flatten(1).to("cpu", DTYPES[self.config.cache_dtype])
+            self._cache.put(key, found)
+        shape = len(ids), 2 * sizes.num_layers, sizes.num_key_value_heads, sizes.head_dim
+        weight = self.base.model.model.embed_tokens.weight
+        return found.to(weight.device, weight.dtype).view(shape).permute(1, 2, 0, 3)
