@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, model_validator
 
 from solfa.config import Config
+from solfa.data.clip_table import ClipTable
 from solfa.data.filters import Where
 from solfa.data.hold_out import HoldOut
 
@@ -30,7 +31,9 @@ class Source(Config):
     segment_seconds: float | None = Field(default=None, ge=0)
     """Of audio: the longest clip; 0 keeps recordings whole, None is as `solfa encode` does it."""
     audio_root: str | None = None
-    """Of a table: what its relative paths are relative to."""
+    """Of a table of audio: what its relative paths are relative to."""
+    table: ClipTable | None = None
+    """A table that says more of the clips, e.g. their captions; see `solfa.data.clip_table`."""
     where: Where | None = None
     """Which clips are used; see `solfa.data.filters`."""
     weight: PositiveFloat | None = None

@@ -3,22 +3,26 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from solfa.data.clip_table import ClipTable
 from solfa.data.columns import STORED_COLUMNS, ClipColumns
 from solfa.data.dset import Dset, Source, Stage
 from solfa.data.filters import kept_clips
 from solfa.data.hold_out import HoldOut, Side, on_side
+from solfa.data.joined import JoinedClips, JoinedRows
+from solfa.data.joining import join_table
 from solfa.data.mixture import Mixture, Part
-from solfa.data.source import SourceClip, Weights
+from solfa.data.source import ClipSource, SourceClip, Weights
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
 from solfa.store.dataset import Dataset, open_dataset
-from solfa.store.layout import manifests, read_manifest
+from solfa.store.layout import manifests, read_info, read_manifest
 from solfa.store.schema import ArraySpec, DatasetInfo
 
 log = logging.getLogger(__name__)
@@ -32,6 +36,11 @@ class _Opened:
     source: Source
     dataset: Dataset
     columns: ClipColumns
+
+    @property
+    def clips(self) -> ClipSource:
+        joined = self.columns.joined
+        return self.dataset if joined is None else JoinedClips(self.dataset, joined)
 
     def keep(self, kept: Bool[np.ndarray, "clips"]) -> "_Opened":
         if kept.all():
@@ -51,7 +60,7 @@ class OpenedSource:
         prints = [info.fingerprint for info in infos]
         self.fingerprint: str = prints[0] if len(prints) == 1 else value_sha256(prints)
         self._columns = [part.columns for part in opened]
-        self._mixture = Mixture([_part(part) if weighted else Part(part.dataset) for part in opened])
+        self._mixture = Mixture([_part(part) if weighted else Part(part.clips) for part in opened])
 
     @property
     def digest(self) -> str:
@@ -142,13 +151,24 @@ def _open(source: Source) -> _Opened:
     dataset = open_dataset(root, manifest=number)
     assert number is not None, "a dataset without a manifest does not open"
     columns = ClipColumns(root, read_manifest(root, number).commits, dataset.info.array)
+    if source.table is not None:
+        columns = columns.join(_joined(source.table.pinned(), root, number, dataset.digest))
     opened = _Opened(source, dataset, columns)
     return opened if source.where is None else opened.keep(kept_clips(columns, source.where))
 
 
+@lru_cache(maxsize=8)
+def _joined(table: ClipTable, root: Path, number: int, digest: str) -> JoinedRows:
+    """Join a table whose content is pinned to a dataset, once for all stages: they share the rows in memory."""
+    manifest = read_manifest(root, number)
+    assert manifest.digest == digest
+    columns = ClipColumns(root, manifest.commits, read_info(root).array)
+    return join_table(table, columns.recordings(), str(root))
+
+
 def _part(opened: _Opened) -> Part:
     column = opened.source.weight_column
-    return Part(opened.dataset, opened.source.weight, None if column is None else _clip_weights(opened.columns, column))
+    return Part(opened.clips, opened.source.weight, None if column is None else _clip_weights(opened.columns, column))
 
 
 def _clip_weights(columns: ClipColumns, column: str) -> Float64[np.ndarray, "clips"]:

@@ -60,15 +60,26 @@ def pinned(dset: Dset, before: Dset | None) -> Dset:
 
     def pin(source: Source) -> Source:
         states = manifests(Path(source.path).expanduser())
-        if source.manifest is not None or not states:
+        if not states:
             return source
-        same = [old for old in known if old.model_copy(update={"manifest": None}) == source]
-        number = same[0].manifest if same else states[-1]
-        if number != states[-1]:
+        old = next((old for old in known if _leaves_open(source, old) == source), None)
+        number = source.manifest or (states[-1] if old is None else old.manifest)
+        if source.manifest is None and number != states[-1]:
             logger.info("%s: using manifest %s, with which the run began; %s is newer", source.path, number, states[-1])
-        return source.model_copy(update={"manifest": number})
+        table = source.table if old is None else old.table
+        return source.model_copy(
+            update={"manifest": number, "table": table and (table if table.sha256 else table.pinned())}
+        )
 
     return dset.mapped(pin)
+
+
+def _leaves_open(source: Source, old: Source) -> Source:
+    """Take out of an earlier source what a source does not say: the state of the dataset, the content of the table."""
+    table = old.table
+    if table is not None and source.table is not None:
+        table = table.model_copy(update={"sha256": source.table.sha256})
+    return old.model_copy(update={"manifest": source.manifest, "table": table})
 
 
 def _before(folder: Path) -> Dset | None:

@@ -12,7 +12,12 @@ from solfa.solvers.finding import find_solver, own_solvers
 CONF = Path(solfa.__file__).parent / "conf"
 GROUPS = {"solver", "model", "dset", "conditioner", "experiment"}
 FILES = sorted(path.relative_to(CONF) for path in CONF.rglob("*.yaml"))
-NEEDED = {"lm": "dset.train=music.solfa", "compression": "dset.train.path=songs", "sashimi": "dset.train.path=songs"}
+NEEDED = {
+    "lm": ["dset.train=music.solfa"],
+    "compression": ["dset.train.path=songs"],
+    "sashimi": ["dset.train.path=songs"],
+    "mot": ["dset.train.path=music.solfa", "model.base=//tiny"],
+}
 """What each solver leaves to the user."""
 COMPLETE = {Path("dset/waveforms/built_in.yaml"), Path("experiment/compression/built_in.yaml")}
 """Files that name all their data, in lists that such a value does not fit."""
@@ -20,6 +25,8 @@ OF_CODECS = {"codec", "compression", "waveforms"}
 """Folders inside a group whose files are for training codecs."""
 OF_WAVEFORM_MODELS = {"sashimi", "samples", "audio"}
 """Folders inside a group whose files are for modelling samples."""
+OF_AUDIO_EXPERTS = {"mot"}
+"""Folders inside a group whose files are for audio experts on a text model."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +40,8 @@ def task_of(path: Path) -> str:
     if path == Path("dset/audio/default.yaml"):
         return "lm"
     folder = path.parts[1]
-    return "compression" if folder in OF_CODECS else "sashimi" if folder in OF_WAVEFORM_MODELS else "lm"
+    tasks = {"compression": OF_CODECS, "sashimi": OF_WAVEFORM_MODELS, "mot": OF_AUDIO_EXPERTS}
+    return next((task for task, folders in tasks.items() if folder in folders), "lm")
 
 
 def overrides_for(path: Path) -> list[str]:
@@ -41,7 +49,7 @@ def overrides_for(path: Path) -> list[str]:
     group, name = path.parts[0], "/".join(path.with_suffix("").parts[1:])
     task = task_of(path)
     first = [] if group in ("solver", "experiment") else [f"solver={task}/base"]
-    needed = [] if path in COMPLETE else [NEEDED[task]]
+    needed = [] if path in COMPLETE else NEEDED[task]
     return [*first, f"{group}={name}", *needed]
 
 

@@ -19,6 +19,8 @@ class Described(NamedTuple):
     num_frames: int = 10
     caption: str | None = None
     metadata: Mapping[str, Any] = {}
+    recording: str | None = None
+    """None is the id: the clip is all of it."""
 
 
 def spec_of(**changes: Any) -> ArraySpec:
@@ -30,7 +32,7 @@ def store(root: Path, clips: Sequence[Described], codec: str = "none", seed: int
     array, rng = spec_of(**spec), np.random.default_rng(seed)
     outcomes = []
     for clip in clips:
-        planned = PlannedClip(clip.id, clip.id, clip.id, caption=clip.caption, metadata=clip.metadata)
+        planned = PlannedClip(clip.id, clip.recording or clip.id, clip.id, caption=clip.caption, metadata=clip.metadata)
         codes = rng.integers(0, 64, (clip.num_frames, array.width))
         outcomes.append(Outcome(planned, codes, num_samples=clip.num_frames * array.hop_length))
     append_arrays(root, DatasetInfo.of(codec, array, {"codec": codec}), outcomes, {}, clips_per_shard=3)

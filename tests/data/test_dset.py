@@ -68,7 +68,7 @@ def test_equal_sources_are_changed_once() -> None:
     assert dset.generate == (Source(path="cache/c"),)
 
 
-@pytest.mark.parametrize("name", ["debug.yaml", "bark.yaml", "audio/default.yaml"])
+@pytest.mark.parametrize("name", ["debug.yaml", "bark.yaml", "audio/default.yaml", "mot/debug.yaml"])
 def test_the_shipped_files_are_valid_once_what_is_missing_is_filled_in(name: str) -> None:
     path = Path(str(files("solfa") / "conf" / "dset" / name))
     values = yaml.safe_load(path.read_text())

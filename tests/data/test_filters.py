@@ -120,5 +120,5 @@ def test_columns_of_a_selection_are_those_of_its_clips(columns: ClipColumns) -> 
 
 def test_nothing_read_is_pickled(columns: ClipColumns) -> None:
     columns.values("bpm")
-    assert set(columns.__getstate__()) == {"path", "_commits", "_spec", "_rows"}
+    assert set(columns.__getstate__()) == {"path", "_commits", "_spec", "_rows", "joined"}
     assert isinstance(columns.path, Path)

@@ -78,3 +78,21 @@ def test_a_run_keeps_the_state_of_a_dataset_that_grows(tmp_path, caplog):
     assert pinned(dset, None).train[0].manifest == 2
     chosen = Dset.model_validate({"train": {"path": str(root), "manifest": 1}, "hold_out": {"clips": 1}})
     assert pinned(chosen, pinned(dset, None)) == chosen
+
+
+def test_a_run_keeps_to_the_table_that_it_began_with(tmp_path):
+    from solfa.data.opening import open_stage
+    from solfa.errors import ConfigError
+
+    root, table = store(tmp_path / "songs.solfa", numbered(4)), tmp_path / "captions.csv"
+    table.write_text("file,caption\nclip000,a\nclip001,b\n")
+    source = {"path": str(root), "table": {"path": str(table), "key": "file"}}
+    dset = Dset.model_validate({"train": source, "hold_out": {"clips": 1}})
+    first = pinned(dset, None)
+    assert first.train[0].table.sha256 and pinned(dset, first) == first
+    table.write_text("file,caption\nclip000,a\nclip001,B\n")
+    assert pinned(dset, None) != first
+    with pytest.raises(ConfigError, match="put the earlier file back, or begin anew"):
+        open_stage(pinned(dset, first), "train")
+    store(root, numbered(3, prefix="new"))
+    assert pinned(dset, first).train[0].manifest == 1
