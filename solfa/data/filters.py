@@ -6,23 +6,29 @@
       seconds: {min: 5, max: 60}     # bounds, both inclusive
       id: {glob: "album1/*"}         # a file-name pattern; capital letters count
       caption: {present: true}       # known, that is neither missing nor null nor empty
+      id: {unlisted: [valid.txt]}    # in none of these text files, a value a line; `listed` is the opposite
 
 A clip is kept if all of it holds. Of a column whose values are lists, one element that fits is enough.
 """
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Bool
-from pydantic import Discriminator, StrictBool, StrictFloat, StrictInt, StrictStr, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, StrictBool, StrictFloat, StrictInt, StrictStr, Tag, model_validator
 
 from solfa.config import Config
 from solfa.data.columns import ClipColumns, some_values
 from solfa.errors import ConfigError
 
 Value = StrictBool | StrictInt | StrictFloat | StrictStr | None
+
+
+Lists = Annotated[tuple[str, ...], BeforeValidator(lambda paths: (paths,) if isinstance(paths, str) else paths)]
 
 
 class Matching(Config):
@@ -32,11 +38,15 @@ class Matching(Config):
     max: float | None = None
     glob: str | None = None
     present: bool | None = None
+    listed: Lists | None = None
+    """Text files with a value a line; the value is in one of them."""
+    unlisted: Lists | None = None
+    """Text files in none of which the value is."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Matching":
-        if all(value is None for value in (self.min, self.max, self.glob, self.present)):
-            raise ValueError("expected one or more of min, max, glob, present")
+        if all(value is None for value in dict(self).values()):
+            raise ValueError("expected one or more of min, max, glob, present, listed, unlisted")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"min is {self.min} and max is {self.max}, which no value can meet")
         return self
@@ -45,12 +55,16 @@ class Matching(Config):
         """Say whether a value fits."""
         if self.present is not None and self.present != _is_present(value):
             return False
-        if self.min is None and self.max is None and self.glob is None:
+        if all(part is None for part in (self.min, self.max, self.glob, self.listed, self.unlisted)):
             return True
         return any(self._fits(element) for element in _elements(value))
 
     def _fits(self, element: Any) -> bool:
         if self.glob is not None and not (isinstance(element, str) and fnmatchcase(element, self.glob)):
+            return False
+        if self.listed is not None and not any(element in _lines(path) for path in self.listed):
+            return False
+        if self.unlisted is not None and any(element in _lines(path) for path in self.unlisted):
             return False
         if self.min is None and self.max is None:
             return True
@@ -92,6 +106,16 @@ def kept_clips(columns: ClipColumns, where: Where) -> Bool[np.ndarray, "clips"]:
                 f"of which the values are {some_values(values)}; widen it"
             )
     return kept
+
+
+@lru_cache(maxsize=16)
+def _lines(path: str) -> frozenset[str]:
+    """Read the values of a list; one that is written while a run uses it is not read again."""
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"where: the list {path} cannot be read: {error.strerror}; check the path") from None
+    return frozenset(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _elements(value: Any) -> list[Any]:

@@ -122,3 +122,15 @@ def test_nothing_read_is_pickled(columns: ClipColumns) -> None:
     columns.values("bpm")
     assert set(columns.__getstate__()) == {"path", "_commits", "_spec", "_rows", "joined"}
     assert isinstance(columns.path, Path)
+
+
+def test_files_may_list_the_values_to_keep_or_to_leave_out(columns: ClipColumns, tmp_path: Path) -> None:
+    first, second = tmp_path / "valid.txt", tmp_path / "test.txt"
+    first.write_text("rock/a.wav\njazz/c.wav\n\nnowhere.wav\n")
+    second.write_text("e.wav")
+    assert kept(columns, id={"listed": str(first)}) == ["a", "c"]
+    assert kept(columns, id={"listed": [str(first), str(second)]}) == ["a", "c", "e"]
+    assert kept(columns, id={"unlisted": [str(first), str(second)]}) == ["b", "d"]
+    assert kept(columns, id={"listed": str(first), "glob": "jazz/*"}) == ["c"]
+    with pytest.raises(ConfigError, match="where: the list .*absent.txt cannot be read: No such file.*check the path"):
+        kept(columns, id={"listed": str(tmp_path / "absent.txt")})
