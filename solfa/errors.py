@@ -15,3 +15,11 @@ class StoreError(SolfaError):
 
 class AudioError(SolfaError):
     """Audio that cannot be decoded; of one clip among many it becomes a row with a reason."""
+
+
+class Interrupted(SolfaError):  # noqa: N818 - nothing is wrong: it ends a command as asked
+    """Somebody asked to stop, and there is more to say than that; ends the process with the code of the signal."""
+
+    def __init__(self, sentence: str, exit_code: int) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code

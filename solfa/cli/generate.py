@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solfa.cli.own_modules import reach_own_modules
-from solfa.ui.terminal import console, progress_bar, visible
+from solfa.ui.numbers import plural
+from solfa.ui.terminal import console, visible
 
 if TYPE_CHECKING:
     from solfa.solvers.requests import AudioRequest
@@ -25,8 +26,13 @@ EXAMPLES = """
 
   solfa generate dc53b78e --num 100 --seconds 1 --reject-lowest 0.4 --reject-highest 0.05 --out digits/
 
+  solfa generate dc53b78e --seconds 600 --temperature 0.9 --temperature-kind exact --out long/ &
+
+  tail -c +59 -f long/clip-000.partial.wav | aplay -f FLOAT_LE -r 16000
+
 Every clip has a seed of its own, so it is the same whatever else is generated beside it. Beside each clip stand a
-picture of its spectrogram and a JSON file that says how it was made.
+picture of its spectrogram and a JSON file that says how it was made. A model of waveforms writes each clip while it
+draws it, as NAME.partial.wav: it plays at any time, and stays if the run is interrupted.
 """
 
 
@@ -51,6 +57,14 @@ def generate(
     prompt: Annotated[Path | None, typer.Option(metavar="FILE", help="Audio to begin with.")] = None,
     prompt_seconds: Annotated[float | None, typer.Option(help="How much of it.", show_default="all")] = None,
     temperature: Annotated[float | None, typer.Option(help="0 takes the most probable.", show_default="as set")] = None,
+    temperature_kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="For mixtures: heuristic or exact, probabilities to the power 1/T.",
+            show_default="as set",
+        ),
+    ] = None,
     top_k: Annotated[int | None, typer.Option(help="0 is off.", show_default="as set")] = None,
     top_p: Annotated[float | None, typer.Option(help="0 is off.", show_default="as set")] = None,
     guidance_scale: Annotated[
@@ -66,49 +80,41 @@ def generate(
     codec: Annotated[str | None, typer.Option(help="What decodes.", show_default="that of the dataset")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace clips of the same name.")] = False,
+    stream: Annotated[
+        bool | None,
+        typer.Option(
+            "--stream/--no-stream",
+            help="Write NAME.partial.wav while drawing.",
+            show_default="for models that draw samples in order",
+        ),
+    ] = None,
 ) -> None:
     """Generate audio from a trained experiment."""
     import os
 
+    from solfa.cli.generating import generate_into
     from solfa.environment.experiments import find_experiment
     from solfa.environment.teams import load_environment
     from solfa.solvers.requests import AudioRequest
+    from solfa.solvers.trained import open_trained
 
     folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
     _expect("--weights", weights, ("fp32", "fp16", "int8"))
     _expect("--format", audio_format, ("wav", "flac", "ogg"))
+    if temperature_kind is not None:
+        _expect("--temperature-kind", temperature_kind, ("heuristic", "exact"))
     wanted = AudioRequest("clip", seconds, seed, text, _attributes(values or []), prompt, prompt_seconds)
     requests = _requests(wanted, captions, num)
-    _refuse_existing(out, requests, audio_format, overwrite)
-    drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "guidance_scale": guidance_scale}
-    drawing |= {"reject_lowest": reject_lowest, "reject_highest": reject_highest}
+    _refuse_existing(out, requests, audio_format, overwrite, is_streamed=stream is not False)
+    drawing = {"temperature": temperature, "semantics": temperature_kind, "top_k": top_k, "top_p": top_p}
+    drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
     if weights != "fp32":
         options["weights"] = weights
-    _run(folder, requests, options, out, audio_format, {"device": device, **({"codec": codec} if codec else {})})
-
-
-def _run(
-    folder: Path,
-    requests: "Sequence[AudioRequest]",
-    options: dict[str, Any],
-    out: Path,
-    audio_format: str,
-    changes: dict[str, Any],
-) -> None:
-    from solfa.solvers.trained import open_trained
-    from solfa.ui.samples import write_sample
-
     reach_own_modules()
-    solver = open_trained(folder, **changes)
-    out.mkdir(parents=True, exist_ok=True)
-    written = 0
-    with progress_bar("generating", "frames") as bar:
-        for clip in solver.generate_audio(requests, options, lambda done, total: bar(done, total)):
-            write_sample(clip, out, extension=f".{audio_format}")
-            written += 1
-    count = f"{written} clip" + ("s" if written > 1 else "")
-    console.print(f"{count} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
+    solver = open_trained(folder, device=device, **({"codec": codec} if codec else {}))
+    written = generate_into(out, solver, requests, options, f".{audio_format}", stream)
+    console.print(f"{plural(written, 'clip')} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
 
 
 def _requests(wanted: "AudioRequest", captions: Path | None, num: int) -> "list[AudioRequest]":
@@ -154,13 +160,18 @@ def _attributes(values: Sequence[str]) -> dict[str, Any]:
     return attributes
 
 
-def _refuse_existing(out: Path, requests: "Sequence[AudioRequest]", audio_format: str, overwrite: bool) -> None:
+def _refuse_existing(
+    out: Path, requests: "Sequence[AudioRequest]", audio_format: str, overwrite: bool, is_streamed: bool
+) -> None:
     from solfa.errors import ConfigError
     from solfa.store.export.names import flat_name
+    from solfa.ui.partial_samples import partial_path
 
     if out.exists() and not out.is_dir():
         raise ConfigError(f"--out: expected a folder, found the file {out}")
     names = [f"{flat_name(request.name)}.{extension}" for request in requests for extension in (audio_format, "json")]
+    if is_streamed:
+        names += [partial_path(out, request.name).name for request in requests]
     there = [name for name in names if (out / name).exists()]
     if there and not overwrite:
         raise ConfigError(f"{out}: {there[0]} is there already; choose another --out, or add --overwrite")

@@ -23,7 +23,7 @@ from solfa.cli import (
     pre_encode,
     train,
 )
-from solfa.errors import AudioError, ConfigError, SolfaError, StoreError
+from solfa.errors import AudioError, ConfigError, Interrupted, SolfaError, StoreError
 from solfa.ui.terminal import errors, visible
 from solfa.version import __version__
 
@@ -73,6 +73,8 @@ def main() -> None:
         app()
     except (ConfigError, StoreError, AudioError) as error:
         _leave(str(error), 2)
+    except Interrupted as error:
+        _leave(str(error), error.exit_code)
     except SolfaError as error:
         _leave(str(error), 1)
     except BrokenPipeError:

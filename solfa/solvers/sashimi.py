@@ -22,23 +22,28 @@ from solfa.data.collate import Batch
 from solfa.data.segments import stable_key
 from solfa.data.stages import PackRows, segment_frames
 from solfa.errors import ConfigError
-from solfa.models.heads import CategoricalHeadConfig, HeadConfig, OutputHead
+from solfa.models.heads import CategoricalHead, CategoricalHeadConfig, HeadConfig, OutputHead
 from solfa.models.sashimi import Sashimi, SashimiConfig, SashimiState, previous_classes
 from solfa.models.sashimi_generation import WaveformSampling
+from solfa.ops.logistic_mixture import MAX_EXACT_CLASSES
+from solfa.ops.temperature import TemperatureSemantics
 from solfa.solvers.averages import Metrics
 from solfa.solvers.config import SolverConfig, StageConfig
 from solfa.solvers.devices import gather_objects
 from solfa.solvers.optim import build_optimizer
 from solfa.solvers.requests import AudioRequest, read_prompt
 from solfa.solvers.sashimi_generation import (
+    LikelyClip,
     Progress,
     WaveformChoices,
     WaveformRequest,
     generate_waveforms,
     keep_likely,
+    kept_ranks,
 )
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.step import unsynchronised
+from solfa.solvers.streaming import OnAudio
 from solfa.solvers.watching import GeneratedClip
 from solfa.solvers.wrapping import is_wrapped_module, unwrapped
 
@@ -159,13 +164,31 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
 
         Where some are rejected, clips come when all are drawn, the most likely first.
         """
+        return self.stream_audio(requests, options, on_step, None)
+
+    def stream_audio(
+        self,
+        requests: Sequence[AudioRequest],
+        options: Mapping[str, Any],
+        on_step: Progress,
+        on_audio: OnAudio | None,
+    ) -> Iterator[GeneratedClip]:
+        """Generate, and hand over what is drawn of all clips, of those that will be rejected, too."""
         chosen = {**self.cfg.generate.sampling.model_dump(), **options}
         choices = parse_config(WaveformChoices, chosen, "options")
-        wanted = [self._request(request) for request in requests]
-        drawn = generate_waveforms(self.network, self.head, self.codec, wanted, choices.sampling, on_step)
+        shares = choices.reject_lowest, choices.reject_highest
         if choices.rejects:
-            drawn = iter(keep_likely(list(drawn), choices.reject_lowest, choices.reject_highest))
-        yield from (likely.clip for likely in drawn)
+            kept_ranks(len(requests), *shares)  # an error comes now, and not after hours of drawing
+        wanted = [self._request(request) for request in requests]
+        drawn = generate_waveforms(self.network, self.head, self.codec, wanted, choices.sampling, on_step, on_audio)
+        return (likely.clip for likely in (_kept(drawn, *shares) if choices.rejects else drawn))
+
+    @property
+    def temperature_kinds(self) -> tuple[TemperatureSemantics, ...]:
+        """Name what a temperature may mean: for a mixture a short cut, and what it stands for if classes are few."""
+        if isinstance(self.head, CategoricalHead):
+            return ("exact",)
+        return ("heuristic", "exact") if self.head.num_classes <= MAX_EXACT_CLASSES else ("heuristic",)
 
     @property
     def network(self) -> Sashimi:
@@ -237,3 +260,7 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         if self.cfg.dataset is not None and isinstance(self.cfg.dataset.mode, PackRows):
             raise ConfigError("dataset.mode: packed rows join clips that do not follow each other; use crop or pad")
         return codec
+
+
+def _kept(drawn: Iterator[LikelyClip], lowest: float, highest: float) -> Iterator[LikelyClip]:
+    yield from keep_likely(list(drawn), lowest, highest)

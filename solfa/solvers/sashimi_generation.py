@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from pydantic import Field, model_validator
 from torch import Tensor
 
@@ -21,6 +21,7 @@ from solfa.errors import ConfigError
 from solfa.models.heads import OutputHead
 from solfa.models.sashimi import Sashimi
 from solfa.models.sashimi_generation import WaveformSampling, generate_classes
+from solfa.solvers.streaming import AudioBlock, OnAudio
 from solfa.solvers.watching import GeneratedClip
 
 CLIPS_AT_ONCE = 64
@@ -83,16 +84,25 @@ def generate_waveforms(
     requests: Sequence[WaveformRequest],
     sampling: WaveformSampling,
     on_step: Progress | None = None,
+    on_audio: OnAudio | None = None,
     clips_at_once: int = CLIPS_AT_ONCE,
 ) -> Iterator[LikelyClip]:
-    """Generate the requested clips, those of equal length together; they come in the order of their lengths."""
+    """Generate the requested clips, those of equal length together; they come in the order of their lengths.
+
+    `on_audio` hears each block of each clip before `on_step` counts it.
+    """
     total, done = sum(request.num_samples for request in requests), 0
     for batch in _batches(requests, clips_at_once):
         before = done
 
-        def report(block: Tensor, samples: int, of: int, before: int = before, clips: int = len(batch)) -> None:
+        def report(
+            block: Tensor, samples: int, of: int, before: int = before, batch: Sequence[WaveformRequest] = batch
+        ) -> None:
+            if on_audio is not None:
+                for request, audio in zip(batch, _sound(codec, block), strict=True):
+                    on_audio(AudioBlock(request.name, audio, codec.sample_rate, is_last=samples == of))
             if on_step is not None:
-                on_step(before + clips * samples, total)
+                on_step(before + len(batch) * samples, total)
 
         prompts = [request.prompt for request in batch if request.prompt is not None]
         drawn = generate_classes(
@@ -121,7 +131,7 @@ def _batches(requests: Sequence[WaveformRequest], clips_at_once: int) -> Iterabl
 def _decode(
     codec: WaveformCodec, request: WaveformRequest, classes: Int64[Tensor, "N"], nats: float, sampling: WaveformSampling
 ) -> LikelyClip:
-    audio = codec.decode(Encoded(classes[None, :, None].cpu(), len(classes)))[0]
+    (audio,) = _sound(codec, classes[None])
     bits = -nats / math.log(2) / max(1, request.num_samples - request.prompt_samples)
     metadata = {
         "seed": request.seed,
@@ -132,16 +142,26 @@ def _decode(
         "log_prob": nats,
         "bits_per_sample": bits,
     }
-    return LikelyClip(GeneratedClip(request.name, audio.float().cpu(), codec.sample_rate, metadata), bits)
+    return LikelyClip(GeneratedClip(request.name, audio, codec.sample_rate, metadata), bits)
+
+
+def _sound(codec: WaveformCodec, classes: Int64[Tensor, "B N"]) -> Float[Tensor, "B C N"]:
+    """Decode classes; each sample is its own class, so blocks of a clip sound as all of it does."""
+    return codec.decode(Encoded(classes[..., None].cpu(), classes.shape[1])).float().cpu()
 
 
 def keep_likely(clips: Sequence[LikelyClip], lowest: float, highest: float) -> list[LikelyClip]:
     """Sort clips by likelihood, the highest first, and drop the shares at both ends; none left is an error."""
     ordered = sorted(clips, key=lambda likely: likely.bits_per_sample)
-    kept = ordered[round(highest * len(ordered)) : len(ordered) - round(lowest * len(ordered))]
+    return [ordered[rank] for rank in kept_ranks(len(ordered), lowest, highest)]
+
+
+def kept_ranks(count: int, lowest: float, highest: float) -> range:
+    """Say which of so many clips are kept, counted from the most likely; none is an error."""
+    kept = range(round(highest * count), count - round(lowest * count))
     if not kept:
         raise ConfigError(
-            f"reject_lowest, reject_highest: {lowest:g} and {highest:g} leave none of {len(ordered)} clips; "
+            f"reject_lowest, reject_highest: {lowest:g} and {highest:g} leave none of {count} clips; "
             "generate more, or reject less"
         )
     return kept

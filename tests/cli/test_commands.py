@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import solfa
-from solfa.cli.main import app, main
+from solfa.cli.main import app
 from solfa.codecs.names import DEFAULT_CODEC
 
 runner = CliRunner()
@@ -21,20 +21,6 @@ def dataset(audio_folder, tmp_path):
     dest = tmp_path / "music.solfa"
     solfa.encode(audio_folder, dest, codec=solfa.load_codec("mulaw"))
     return dest
-
-
-@pytest.fixture
-def solfa_main(monkeypatch, capsys):
-    """Run the whole command in this process; return exit code and output."""
-
-    def run(*arguments: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["solfa", *map(str, arguments)])
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        captured = capsys.readouterr()
-        return int(leaving.value.code or 0), captured.out + re.sub(r"\s+", " ", captured.err)
-
-    return run
 
 
 HEAVY = {"torch", "numpy", "pyarrow", "transformers", "soundfile", "hydra"}
@@ -83,13 +69,13 @@ def test_version_is_told(solfa_main):
     assert solfa_main("--version") == (0, f"solfa {solfa.__version__}\n")
 
 
-def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path, solfa_command):
+def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path, solfa_main):
     (audio_folder / "broken.wav").write_bytes(b"nothing")
-    result = solfa_command("encode", audio_folder, tmp_path / "d.solfa", "--codec", "mulaw", "--num-workers", "0")
-    assert result.returncode == 0, result.stderr
-    assert re.search(r"clips\s+9 \(10 in this run\)", result.stdout)
-    assert re.search(r"failed\s+1", result.stdout)
-    assert "failed broken.wav: " in result.stdout
+    code, output = solfa_main("encode", audio_folder, tmp_path / "d.solfa", "--codec", "mulaw", "--num-workers", 0)
+    assert code == 0, output
+    assert re.search(r"clips\s+9 \(10 in this run\)", output)
+    assert re.search(r"failed\s+1", output)
+    assert "failed broken.wav: " in output
 
 
 def test_status_verify_and_gc_of_a_finished_dataset(dataset, solfa_main):

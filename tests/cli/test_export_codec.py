@@ -2,8 +2,8 @@
 
 import json
 import re
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from solfa.cli.main import main
 from solfa.codecs.loading import load_codec
 from solfa.models.codec.bottlenecks import Gaussian
 from solfa.solvers.checkpoint import write_state
+from tests.cli.conftest import SolfaMain
 from tests.conftest import tree_digest
 from tests.models.codec.tiny_codec import RVQ, tiny_model
 
 SIG = "c0dec000"
-Export = Callable[..., tuple[int, str]]
 
 
 def write_experiment(folder: Path, solver: str = "compression", bottleneck: Any = RVQ) -> Path:
@@ -37,18 +36,9 @@ def experiment(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def export(experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Export:
-    """Run the whole command in this process; return exit code and output."""
+def export(experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, solfa_main: SolfaMain) -> SolfaMain:
     monkeypatch.setenv("SOLFA_DORA_DIR", str(tmp_path / "dora"))
-
-    def run(*arguments: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["solfa", "export-codec", *map(str, arguments)])
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        captured = capsys.readouterr()
-        return int(leaving.value.code or 0), captured.out + re.sub(r"\s+", " ", captured.err)
-
-    return run
+    return partial(solfa_main, "export-codec")
 
 
 def printed_fingerprint(output: str) -> str:
@@ -62,7 +52,7 @@ def codes(spec: Path | str) -> torch.Tensor:
 
 @pytest.mark.parametrize("named", [SIG, SIG[:3], f"//sig/{SIG}", "FOLDER"])
 def test_the_folder_is_the_codec_of_the_experiment(
-    export: Export, experiment: Path, tmp_path: Path, named: str
+    export: SolfaMain, experiment: Path, tmp_path: Path, named: str
 ) -> None:
     code, output = export(str(experiment) if named == "FOLDER" else named, tmp_path / "deep/codec")
     assert code == 0, output
@@ -74,7 +64,7 @@ def test_the_folder_is_the_codec_of_the_experiment(
     assert torch.equal(codes(tmp_path / "deep/codec"), codes(f"//sig/{SIG}"))
 
 
-def test_half_precision_is_stored_and_said(export: Export, experiment: Path, tmp_path: Path) -> None:
+def test_half_precision_is_stored_and_said(export: SolfaMain, experiment: Path, tmp_path: Path) -> None:
     code, output = export(SIG, tmp_path / "codec", "--half")
     assert code == 0 and "in float16" in output
     stored = load_file(tmp_path / "codec/model.safetensors")
@@ -84,13 +74,13 @@ def test_half_precision_is_stored_and_said(export: Export, experiment: Path, tmp
     assert (codes(tmp_path / "codec") == codes(experiment)).float().mean() > 0.9
 
 
-def test_continuous_latents_are_described_by_their_width(export: Export, tmp_path: Path) -> None:
+def test_continuous_latents_are_described_by_their_width(export: SolfaMain, tmp_path: Path) -> None:
     write_experiment(tmp_path / "dora/xps/1a7e0000", bottleneck=Gaussian(latent_channels=5))
     code, output = export("1a7e", tmp_path / "codec")
     assert code == 0 and "5 numbers a frame" in output and "bit/s" not in output
 
 
-def test_an_existing_folder_is_left_as_it_is(export: Export, tmp_path: Path) -> None:
+def test_an_existing_folder_is_left_as_it_is(export: SolfaMain, tmp_path: Path) -> None:
     assert export(SIG, tmp_path / "codec")[0] == 0
     before = tree_digest(tmp_path / "codec")
     code, output = export(SIG, tmp_path / "codec", "--half")
@@ -142,7 +132,7 @@ def too_large(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_exported_is_said_in_one_sentence(
-    damage: Callable[[Path], None], sentence: str, export: Export, experiment: Path, tmp_path: Path
+    damage: Callable[[Path], None], sentence: str, export: SolfaMain, experiment: Path, tmp_path: Path
 ) -> None:
     damage(experiment)
     code, output = export(SIG, tmp_path / "codec", "--half")
@@ -151,10 +141,10 @@ def test_what_cannot_be_exported_is_said_in_one_sentence(
     assert [path.name for path in tmp_path.iterdir()] == ["dora"]
 
 
-def test_an_unknown_signature_is_one_sentence(export: Export, tmp_path: Path) -> None:
+def test_an_unknown_signature_is_one_sentence(export: SolfaMain, tmp_path: Path) -> None:
     code, output = export("c0dec001", tmp_path / "codec")
     assert code == 2 and f"c0dec001: no such experiment in {tmp_path}/dora/xps; the nearest are {SIG}" in output
 
 
-def test_help_has_an_example(export: Export) -> None:
+def test_help_has_an_example(export: SolfaMain) -> None:
     assert "solfa export-codec 899630c8 my_codec/" in export("--help")[1]

@@ -1,10 +1,6 @@
 """`solfa generate` as a user types it: clips, pictures and metadata from trained experiments."""
 
 import json
-import os
-import re
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 import solfa
-from solfa.cli.main import main
 from solfa.config import parse_config
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.lm import LMConfig, LMSolver
+from tests.cli.conftest import SolfaMain
 from tests.conftest import write_tone
 from tests.models.conditioners.tiny_encoders import write_t5
 
@@ -26,24 +22,9 @@ RATE = 2000
 CODEC = f"mulaw:bits=4,sample_rate={RATE}"
 RECORDINGS = [("a slow piano", "jazz", 70), ("a loud drum", "folk", 120), ("a fast song", "jazz", 180)]
 
-Run = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet_process() -> Iterator[None]:
-    """One thread, and nobody who launched us or says where experiments are."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if name.startswith(("SOLFA_", "AUDIOCRAFT_", "SLURM_")) or name in ("RANK", "WORLD_SIZE"):
-                patch.delenv(name)
-        yield
-    torch.set_num_threads(before)
-
 
 @pytest.fixture(scope="module")
-def dora_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dora_dir(quiet_process: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two trained experiments: `1abe1000` has labels and numbers, `7e870000` captions."""
     folder = tmp_path_factory.mktemp("dora")
     for index, (caption, genre, bpm) in enumerate(RECORDINGS):
@@ -76,17 +57,12 @@ def train(folder: Path, dataset: Path, conditioners: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def generate(dora_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Run:
-    """Run the whole command in this process, with clips of 20 ms into `tmp_path/out`; return exit code and output."""
+def generate(dora_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, solfa_main: SolfaMain) -> SolfaMain:
+    """SolfaMain the command with clips of 20 ms into `tmp_path/out`; return exit code and output."""
     monkeypatch.setenv("SOLFA_DORA_DIR", str(dora_dir))
 
     def run(*arguments: object, out: str = "out", seconds: object = 0.02) -> tuple[int, str]:
-        common = ["--out", str(tmp_path / out), "--seconds", str(seconds)]
-        monkeypatch.setattr(sys, "argv", ["solfa", "generate", *map(str, arguments), *common])
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        captured = capsys.readouterr()
-        return int(leaving.value.code or 0), captured.out + re.sub(r"\s+", " ", captured.err)
+        return solfa_main("generate", *arguments, "--out", tmp_path / out, "--seconds", seconds)
 
     return run
 
@@ -106,7 +82,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_clips_come_with_pictures_and_what_they_were_made_from(generate: Run, tmp_path: Path) -> None:
+def test_clips_come_with_pictures_and_what_they_were_made_from(generate: SolfaMain, tmp_path: Path) -> None:
     code, output = generate("1abe1000", "--set", "genre=jazz", "--set", "bpm=90", "--num", 2, "--seed", 5, "--top-k", 9)
     assert code == 0 and output.split() == f"2 clips in {tmp_path}/out".split()
     assert names(tmp_path / "out") == [f"clip-00{n}.{kind}" for n in (0, 1) for kind in ("json", "png", "wav")]
@@ -122,7 +98,7 @@ def test_clips_come_with_pictures_and_what_they_were_made_from(generate: Run, tm
         assert found["metadata"]["sampling"]["guidance_scale"] == 4.0, "what is not said is as the experiment says"
 
 
-def test_a_clip_with_the_same_seed_is_the_same_alone_and_among_others(generate: Run, tmp_path: Path) -> None:
+def test_a_clip_with_the_same_seed_is_the_same_alone_and_among_others(generate: SolfaMain, tmp_path: Path) -> None:
     assert generate("1abe1000", "--num", 4, "--seed", 3, out="many")[0] == 0
     assert generate("1abe", "--seed", 5, out="one")[0] == 0
     clips = [audio(tmp_path / f"many/clip-00{number}.wav").tobytes() for number in range(4)]
@@ -130,7 +106,7 @@ def test_a_clip_with_the_same_seed_is_the_same_alone_and_among_others(generate: 
     assert audio(tmp_path / "one/clip-000.wav").tobytes() == clips[2]
 
 
-def test_conditions_change_what_is_generated(generate: Run, tmp_path: Path) -> None:
+def test_conditions_change_what_is_generated(generate: SolfaMain, tmp_path: Path) -> None:
     rows = [{"genre": "jazz"}, {"genre": "folk"}, {"bpm": 70}, {"bpm": 180}, {}]
     lines = [json.dumps({"name": str(number), "seed": 1, **row}) for number, row in enumerate(rows)]
     (tmp_path / "rows.jsonl").write_text("\n".join(lines))
@@ -140,7 +116,7 @@ def test_conditions_change_what_is_generated(generate: Run, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("experiment", ["//sig/7e870000", "FOLDER"])
 def test_a_text_names_the_clips_and_conditions_them(
-    generate: Run, experiment: str, dora_dir: Path, tmp_path: Path
+    generate: SolfaMain, experiment: str, dora_dir: Path, tmp_path: Path
 ) -> None:
     place = str(dora_dir / "xps/7e870000") if experiment == "FOLDER" else experiment
     code, _ = generate(place, "--text", "A loud (!) drum, with the rain of the song")
@@ -149,7 +125,7 @@ def test_a_text_names_the_clips_and_conditions_them(
     assert about(path)["metadata"]["attributes"] == {"description": "A loud (!) drum, with the rain of the song"}
 
 
-def test_captions_of_a_text_file_become_clips(generate: Run, tmp_path: Path) -> None:
+def test_captions_of_a_text_file_become_clips(generate: SolfaMain, tmp_path: Path) -> None:
     (tmp_path / "captions.txt").write_text("a slow piano\n\na loud drum\n")
     assert generate("7e87", "--captions", tmp_path / "captions.txt", "--seed", 2)[0] == 0
     found = {path.stem: about(path)["metadata"] for path in (tmp_path / "out").glob("*.wav")}
@@ -163,7 +139,7 @@ def test_captions_of_a_text_file_become_clips(generate: Run, tmp_path: Path) -> 
 
 
 def test_columns_of_a_table_are_conditions_and_each_row_may_be_taken_several_times(
-    generate: Run, tmp_path: Path
+    generate: SolfaMain, tmp_path: Path
 ) -> None:
     (tmp_path / "c.csv").write_text("name,genre,bpm,seconds,seed\nx/y,folk,90,0.03,\nz,,,,40\n")
     code, _ = generate("1abe1000", "--captions", tmp_path / "c.csv", "--set", "genre=jazz", "--num", 2)
@@ -179,14 +155,14 @@ def test_columns_of_a_table_are_conditions_and_each_row_may_be_taken_several_tim
     assert found["z-0"]["metadata"]["attributes"] == {"genre": "jazz"}
 
 
-def test_json_lines_are_read_too(generate: Run, tmp_path: Path) -> None:
+def test_json_lines_are_read_too(generate: SolfaMain, tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text('{"genre": "folk", "bpm": 120, "name": "a"}\n{"seconds": 0.01}\n')
     assert generate("1abe1000", "--captions", tmp_path / "c.jsonl")[0] == 0
     assert about(tmp_path / "out/a.wav")["metadata"]["attributes"] == {"genre": "folk", "bpm": 120}
     assert audio(tmp_path / "out/0001.wav").shape == (20,)
 
 
-def test_a_clip_begins_with_the_codes_of_its_prompt(generate: Run, tmp_path: Path) -> None:
+def test_a_clip_begins_with_the_codes_of_its_prompt(generate: SolfaMain, tmp_path: Path) -> None:
     prompt = write_tone(tmp_path / "riff.wav", 0.1, RATE, hz=200.0)
     assert generate("1abe1000", "--prompt", prompt, "--prompt-seconds", 0.01, "--num", 2)[0] == 0
     codec = solfa.load_codec(CODEC)
@@ -202,7 +178,7 @@ def test_a_clip_begins_with_the_codes_of_its_prompt(generate: Run, tmp_path: Pat
     assert about(tmp_path / "out/clip-000.wav")["metadata"]["prompt_seconds"] == 0.01
 
 
-def test_flac_holds_what_wav_holds(generate: Run, tmp_path: Path) -> None:
+def test_flac_holds_what_wav_holds(generate: SolfaMain, tmp_path: Path) -> None:
     assert generate("1abe1000", "--format", "flac", out="flac")[0] == 0
     assert generate("1abe1000", out="wav")[0] == 0
     assert names(tmp_path / "flac") == ["clip-000.flac", "clip-000.json", "clip-000.png"]
@@ -210,14 +186,14 @@ def test_flac_holds_what_wav_holds(generate: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("weights", ["fp16", "int8"])
-def test_weights_of_fewer_bits_generate_nearly_the_same(generate: Run, tmp_path: Path, weights: str) -> None:
+def test_weights_of_fewer_bits_generate_nearly_the_same(generate: SolfaMain, tmp_path: Path, weights: str) -> None:
     assert generate("1abe1000", "--weights", weights, "--temperature", 0, out=weights)[0] == 0
     assert generate("1abe1000", "--temperature", 0, out="fp32")[0] == 0
     fewer, fp32 = (audio(tmp_path / f"{name}/clip-000.wav") for name in (weights, "fp32"))
     assert np.mean(fewer == fp32) > 0.5
 
 
-def test_clips_that_are_there_are_replaced_only_when_asked(generate: Run, tmp_path: Path) -> None:
+def test_clips_that_are_there_are_replaced_only_when_asked(generate: SolfaMain, tmp_path: Path) -> None:
     assert generate("1abe1000", "--seed", 1)[0] == 0
     path = tmp_path / "out/clip-000.wav"
     before = path.read_bytes(), path.with_suffix(".json").read_bytes()
@@ -254,11 +230,14 @@ def test_clips_that_are_there_are_replaced_only_when_asked(generate: Run, tmp_pa
         (["1abe1000", "--device", "tpu"], "device: Input should be 'auto', 'cpu', 'cuda' or 'mps', found 'tpu'"),
         (["1abe1000", "--top-p", "2"], "options: top_p: Input should be less than or equal to 1, found 2.0"),
         (["1abe1000", "--codec", "mulaw:bits=8"], "expected 1 codebooks of 16, found 1 of 256; give the codec of the"),
+        (["1abe1000", "--stream"], "--stream: expected a model that draws samples in order, found the solver lm;"),
+        (["1abe1000", "--temperature-kind", "exact"], "kind: the solver lm has no kinds of it, found exact;"),
+        (["1abe1000", "--temperature-kind", "exat"], "heuristic or exact, found 'exat', did you mean 'exact'?"),
         (["1abe1000", "--seed", "9223372036854775808"], "expected a seed from 0 to 9223372036854775807"),
     ],
 )  # fmt: skip
 def test_bad_input_gets_one_sentence_and_exit_code_2(
-    arguments: list[str], sentence: str, generate: Run, dora_dir: Path, tmp_path: Path
+    arguments: list[str], sentence: str, generate: SolfaMain, dora_dir: Path, tmp_path: Path
 ) -> None:
     code, output = generate(*(argument.replace("DORA", str(dora_dir)) for argument in arguments))
     assert code == 2
@@ -271,19 +250,19 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(
     ("seconds", "sentence"),
     [("inf", "expected seconds above 0, found inf"), ("nan", "'--seconds'"), ("0", "'--seconds'")],
 )
-def test_a_length_that_is_no_length_is_refused(seconds: str, sentence: str, generate: Run) -> None:
+def test_a_length_that_is_no_length_is_refused(seconds: str, sentence: str, generate: SolfaMain) -> None:
     code, output = generate("1abe1000", seconds=seconds)
     assert code == 2 and sentence in output and "Traceback" not in output
 
 
-def test_a_file_where_the_clips_should_go_is_refused(generate: Run, tmp_path: Path) -> None:
+def test_a_file_where_the_clips_should_go_is_refused(generate: SolfaMain, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
     code, output = generate("1abe1000")
     assert code == 2 and f"--out: expected a folder, found the file {tmp_path}/out" in output
     assert (tmp_path / "out").read_text() == "mine"
 
 
-def test_an_experiment_that_was_not_trained_is_refused(generate: Run, tmp_path: Path) -> None:
+def test_an_experiment_that_was_not_trained_is_refused(generate: SolfaMain, tmp_path: Path) -> None:
     (tmp_path / "xp").mkdir()
     (tmp_path / "xp/.argv.json").write_text("[]")
     code, output = generate(tmp_path / "xp")

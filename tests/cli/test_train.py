@@ -1,7 +1,6 @@
 """`solfa train` as it is typed, with a solver of a user's own."""
 
 import json
-import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typer.testing import CliRunner
 from solfa.cli import train
 from solfa.errors import ConfigError
 from tests.experiments.own_folder import OWN, make_main, own_variables
+from tests.logs import restored_log
 
 
 @pytest.fixture(autouse=True)
@@ -22,14 +22,8 @@ def _own_place(tmp_path, monkeypatch):
         monkeypatch.setenv(name, own_variables(tmp_path / "dora")[name])
     monkeypatch.syspath_prepend(str(OWN))
     monkeypatch.delitem(sys.modules, "solfa.train", raising=False)
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    for handler in set(root.handlers) - set(before):
-        root.removeHandler(handler)
-        handler.close()
-    root.setLevel(level)
-    logging.captureWarnings(False)
+    with restored_log():
+        yield
 
 
 def invoke(*arguments: str) -> Any:

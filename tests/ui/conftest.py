@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.disks import no_waiting_for_disks  # noqa: F401
+
 
 def _read_png(content: bytes) -> np.ndarray:
     """Decode an 8-bit palette picture without filters to `[height, width, 3]`, checking every checksum."""

@@ -1,0 +1,94 @@
+"""Draw clips into a folder: into files that play while they grow, where the model draws samples in order."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from solfa.errors import ConfigError, Interrupted
+from solfa.solvers.requests import AudioRequest
+from solfa.solvers.standard import StandardSolver
+from solfa.solvers.stopping import Stopped, StopSignals
+from solfa.solvers.streaming import DrawsSamples
+from solfa.ui.numbers import plural
+from solfa.ui.partial_samples import PartialSamples, partial_path, refuse_ambiguous
+from solfa.ui.samples import write_sample
+from solfa.ui.terminal import Bar, console, progress_bar, visible
+
+_MOST_NAMES = 3
+"""Files that a sentence names."""
+
+
+def generate_into(
+    out: Path,
+    solver: StandardSolver[Any],
+    requests: Sequence[AudioRequest],
+    options: Mapping[str, Any],
+    extension: str,
+    stream: bool | None,
+) -> int:
+    """Generate, show the progress, and count the clips written; `stream` None: if the solver can."""
+    drawing = solver if isinstance(solver, DrawsSamples) else None
+    _refuse_what_it_cannot(solver, drawing, bool(stream), options.get("semantics"))
+    out.mkdir(parents=True, exist_ok=True)
+    with progress_bar("generating", "samples" if drawing else "frames") as bar:
+        if drawing is not None and stream is not False:
+            return _stream(out, drawing, requests, options, extension, bar)
+        written = 0
+        for clip in solver.generate_audio(requests, options, lambda done, total: bar(done, total)):
+            write_sample(clip, out, extension)
+            written += 1
+    return written
+
+
+def _refuse_what_it_cannot(
+    solver: StandardSolver[Any], drawing: DrawsSamples | None, stream: bool, temperature_kind: str | None
+) -> None:
+    name = solver.cfg.solver
+    if stream and drawing is None:
+        raise ConfigError(
+            f"--stream: expected a model that draws samples in order, found the solver {name}; leave it out, "
+            "clips are written when they are complete"
+        )
+    kinds = () if drawing is None else drawing.temperature_kinds
+    if temperature_kind is None or temperature_kind in kinds:
+        return
+    known = f"only {kinds[0]} is possible with this model" if kinds else f"the solver {name} has no kinds of it"
+    raise ConfigError(f"--temperature-kind: {known}, found {temperature_kind}; leave it out")
+
+
+def _stream(
+    out: Path,
+    solver: DrawsSamples,
+    requests: Sequence[AudioRequest],
+    options: Mapping[str, Any],
+    extension: str,
+    bar: Bar,
+) -> int:
+    """Generate into files that play while they grow; a signal ends it after the block that is being drawn."""
+    refuse_ambiguous([request.name for request in requests])
+    written = 0
+    with StopSignals() as signals, PartialSamples(out) as partial:
+
+        def on_step(done: int, total: int) -> None:
+            bar(done, total)
+            if signals.number:
+                raise Stopped(signals.number)
+
+        clips = solver.stream_audio(requests, options, on_step, partial.append)
+        place = partial_path(out, requests[0].name) if len(requests) == 1 else out / "*.partial.wav"
+        console.print(f"listen while it is drawn: {visible(str(place))}", soft_wrap=True, highlight=False)
+        try:
+            for clip in clips:
+                partial.complete(clip, extension)
+                written += 1
+        except Stopped as stopped:
+            raise Interrupted(_what_is_there(written, list(partial.paths.values())), stopped.exit_code) from None
+    return written
+
+
+def _what_is_there(written: int, begun: Sequence[Path]) -> str:
+    """Say what an interrupted run left, and where."""
+    named = ", ".join(str(path) for path in begun[:_MOST_NAMES])
+    more = f" and {len(begun) - _MOST_NAMES} more" if len(begun) > _MOST_NAMES else ""
+    drawn = f"what was drawn is in {named}{more}" if begun else "nothing of the next was drawn"
+    return f"interrupted; {plural(written, 'clip')} complete, {drawn}"
