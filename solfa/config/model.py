@@ -1,5 +1,6 @@
 """The base of every config model, and the sentence a user reads when a value does not fit."""
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
@@ -40,10 +41,21 @@ def _sentences(model: type[Config], error: ValidationError) -> Iterable[str]:
             yield f"{field}: unknown field{nearest(str(name), _fields_at(model, outer))}"
         elif fault["type"] == "missing":
             yield f"{field}: missing"
+        elif fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
+            yield _tag_sentence(field, fault["ctx"])
         else:
             found = "" if isinstance(fault["input"], dict) else f", found {fault['input']!r}"
             message = fault["msg"].removeprefix("Value error, ")
             yield f"{field}: {message}{found}" if field else message
+
+
+def _tag_sentence(field: str, context: Mapping[str, Any]) -> str:
+    """Say which variants there are; pydantic quotes the name of the tag and each of its values."""
+    tag = ".".join(part for part in (field, context["discriminator"].strip("'")) if part)
+    if "tag" not in context:
+        return f"{tag}: missing"
+    known, found = re.findall("'([^']*)'", context["expected_tags"]), context["tag"]
+    return f"{tag}: expected {' or '.join(map(repr, known))}, found {found!r}{nearest(found, known)}"
 
 
 def _fields_at(model: type[Config], location: Iterable[int | str]) -> set[str]:

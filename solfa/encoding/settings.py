@@ -15,6 +15,9 @@ DEFAULT_SEGMENT_SECONDS = 30.0
 _DEVICE_BATCH_SECONDS = {"cpu": 160.0, "mps": 30.0, "cuda": 120.0}
 """On CPUs codecs take the clips of a batch one by one, except where weights are read for each frame (an LSTM)."""
 
+_OF_CODEC = ("codec", "array")
+"""Parts of a fingerprint that follow from the codec."""
+
 
 class EncodeSettings(Config):
     """How recordings are cut, batched and stored."""
@@ -67,14 +70,34 @@ def dataset_info(codec: Codec, settings: EncodeSettings) -> DatasetInfo:
     return DatasetInfo.of(codec.spec, array_spec(codec, settings.dtype), parts)
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """List what differs between two fingerprints, by name: `segment_seconds: 30.0 in the dataset, 10.0 now`."""
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """List what differs between two fingerprints, by name: `segment_seconds: 30.0 in the dataset, 10.0 now`.
+
+    Of two kinds of codecs only the kinds are named: nothing else about them, or about their arrays, compares.
+    """
+    before, after = (_family(parts) for parts in (old, new))
+    if None not in (before, after) and before != after:
+        yield _difference("codec", before, after)
+        old, new = ({key: part for key, part in parts.items() if key not in _OF_CODEC} for parts in (old, new))
+    yield from _differences(old, new, "")
+
+
+def _family(parts: Mapping[str, Any]) -> Any:
+    codec = parts.get("codec")
+    return codec.get("family") if isinstance(codec, Mapping) else None
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for key in sorted(old.keys() | new.keys()):
         name, before, after = f"{prefix}{key}", old.get(key), new.get(key)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from differences(before, after, f"{name}.")
+            yield from _differences(before, after, f"{name}.")
         elif before != after:
-            yield f"{name}: {_short(before)} in the dataset, {_short(after)} now"
+            yield _difference(name, before, after)
+
+
+def _difference(name: str, before: Any, after: Any) -> str:
+    return f"{name}: {_short(before)} in the dataset, {_short(after)} now"
 
 
 def _short(value: Any) -> str:

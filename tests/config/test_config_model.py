@@ -1,6 +1,6 @@
 """A wrong setting is answered with one sentence that says where, what and what to do."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field, ValidationError, model_validator
@@ -13,10 +13,23 @@ class Inner(Config):
     num_codebooks: int = Field(default=4, ge=1)
 
 
+class Mean(Config):
+    kind: Literal["mean"] = "mean"
+
+
+class Largest(Config):
+    kind: Literal["largest", "last"] = "largest"
+
+
+Pool = Annotated[Mean | Largest, Field(discriminator="kind")]
+
+
 class Outer(Config):
     name: str
     kind: Literal["codes", "latents"] = "codes"
     codec: Inner = Inner()
+    pool: Pool = Mean()
+    pools: dict[str, Pool] = Field(default_factory=dict)
     low: int = 0
     high: int = 9
 
@@ -58,6 +71,20 @@ def test_a_bad_value_says_what_was_expected_and_found() -> None:
     assert found == "settings.yaml: kind: Input should be 'codes' or 'latents', found 'tokens'"
     assert "codec.num_codebooks: Input should be greater than or equal to 1, found 0" in sentence(
         {"name": "a", "codec": {"num_codebooks": 0}}
+    )
+
+
+def test_a_variant_that_does_not_exist_is_answered_with_those_that_do() -> None:
+    known = "expected 'mean' or 'largest' or 'last'"
+    assert sentence({"name": "a", "pool": {"kind": "larges"}}) == (
+        f"settings.yaml: pool.kind: {known}, found 'larges', did you mean 'largest'?"
+    )
+    assert sentence({"name": "a", "pools": {"first": {"kind": "sum"}}}) == (
+        f"settings.yaml: pools.first.kind: {known}, found 'sum'"
+    )
+    assert sentence({"name": "a", "pool": {}}) == "settings.yaml: pool.kind: missing"
+    assert sentence({"name": "a", "pool": {"kind": "last", "kid": 1}}) == (
+        "settings.yaml: pool.last.kid: unknown field, did you mean 'kind'?"
     )
 
 

@@ -29,6 +29,15 @@ def test_differences_are_listed_by_their_dotted_names():
     assert any("bits: 8 in the dataset, 9 now" in line for line in listed)
 
 
+def test_of_two_kinds_of_codecs_only_the_kinds_are_named():
+    old = dataset_info(load_codec("solfa_24khz"), EncodeSettings())
+    new = dataset_info(load_codec("mulaw"), EncodeSettings(segment_seconds=10))
+    assert list(differences(old.parts, new.parts)) == [
+        "codec: 'solfa_codec' in the dataset, 'mulaw' now",
+        "segment_seconds: 30.0 in the dataset, 10.0 now",
+    ]
+
+
 @pytest.mark.parametrize(("codec", "dtype"), [("mulaw:bits=8", "uint16"), ("mulaw:bits=16", "uint16")])
 def test_codes_are_stored_in_the_smallest_unsigned_integer(codec, dtype):
     assert array_spec(load_codec(codec)).dtype == dtype
