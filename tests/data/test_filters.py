@@ -132,5 +132,5 @@ def test_files_may_list_the_values_to_keep_or_to_leave_out(columns: ClipColumns,
     assert kept(columns, id={"listed": [str(first), str(second)]}) == ["a", "c", "e"]
     assert kept(columns, id={"unlisted": [str(first), str(second)]}) == ["b", "d"]
     assert kept(columns, id={"listed": str(first), "glob": "jazz/*"}) == ["c"]
-    with pytest.raises(ConfigError, match="where: the list .*absent.txt cannot be read: No such file.*check the path"):
+    with pytest.raises(ConfigError, match=r"where: the list .*absent.txt cannot be read: No such file.*check the path"):
         kept(columns, id={"listed": str(tmp_path / "absent.txt")})

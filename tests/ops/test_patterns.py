@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from solfa.errors import ConfigError
-from solfa.ops.patterns import CoarseFirst, Delay, Flat, Parallel, Pattern, lay_out, lay_out_mask, take_back
+from solfa.ops.patterns import CoarseFirst, Delay, Flat, Parallel, Pattern, lay_out, lay_out_mask, steps_of, take_back
 
 SPECIAL = 99
 
@@ -98,6 +98,20 @@ def test_the_first_frames_can_be_taken_back_alone(pattern: Pattern, step_slowly:
     codes = torch.randint(0, 50, (2, 3, 7))
     layout = pattern.layout(3, 7)
     assert torch.equal(take_back(lay_out(codes, layout, SPECIAL), layout, 4), codes[..., :4])
+
+
+@each_pattern
+@settings(max_examples=25, deadline=None)
+@sizes
+def test_each_frame_is_found_at_the_step_where_it_stands(
+    pattern: Pattern, step_slowly: Callable[[int, int, int, int], int], num_codebooks: int, num_frames: int
+) -> None:
+    layout = pattern.layout(num_codebooks, num_frames)
+    for wanted in {1, num_frames}:
+        steps = steps_of(layout, wanted)
+        assert steps.shape == (num_codebooks, wanted)
+        for k, t in product(range(num_codebooks), range(wanted)):
+            assert steps[k, t] == step_slowly(k, t, num_codebooks, num_frames) and layout[k, steps[k, t]] == t
 
 
 def test_flat_lets_each_code_see_all_earlier_frames_and_the_coarser_codebooks_of_its_own() -> None:

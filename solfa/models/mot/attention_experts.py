@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from solfa.config import Config
-from solfa.models.mot.base import BaseSizes
+from solfa.models.mot.base import BaseSizes, through
 from solfa.models.mot.ledger import Ledger, draw_low_rank, load_like
 from solfa.nn.low_rank import LowRank
 
@@ -59,11 +59,10 @@ class SharedProjections(nn.Module):
         return
 
     def project(self, x: Float[Tensor, "*places D"], own: nn.Module) -> Projections:
-        return own.q_proj(x), own.k_proj(x), own.v_proj(x)  # type: ignore[operator]
+        return _own_projections(x, own)
 
     def out(self, x: Float[Tensor, "*places Q"], own: nn.Module) -> Float[Tensor, "*places D"]:
-        raised: Tensor = own.o_proj(x)  # type: ignore[operator]
-        return raised
+        return through(own.o_proj, x)  # type: ignore[arg-type]
 
 
 class CopiedProjections(nn.Module):
@@ -102,12 +101,16 @@ class LoraProjections(nn.Module):
             draw_low_rank(part, ledger)
 
     def project(self, x: Float[Tensor, "*places D"], own: nn.Module) -> Projections:
-        base = own.q_proj(x), own.k_proj(x), own.v_proj(x)  # type: ignore[operator]
-        return base[0] + self.q_proj(x), base[1] + self.k_proj(x), base[2] + self.v_proj(x)
+        queries, keys, values = _own_projections(x, own)
+        return queries + self.q_proj(x), keys + self.k_proj(x), values + self.v_proj(x)
 
     def out(self, x: Float[Tensor, "*places Q"], own: nn.Module) -> Float[Tensor, "*places D"]:
-        raised: Tensor = own.o_proj(x) + self.o_proj(x)  # type: ignore[operator]
+        raised: Tensor = through(own.o_proj, x) + self.o_proj(x)  # type: ignore[arg-type]
         return raised
+
+
+def _own_projections(x: Float[Tensor, "*places D"], own: nn.Module) -> Projections:
+    return through(own.q_proj, x), through(own.k_proj, x), through(own.v_proj, x)  # type: ignore[arg-type]
 
 
 def _attention_widths(sizes: BaseSizes) -> dict[str, tuple[int, int]]:

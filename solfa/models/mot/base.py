@@ -5,7 +5,9 @@ scaling its config names), and the keys and values that it keeps of a text.
 """
 
 import logging
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int64
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from solfa.errors import ConfigError
@@ -52,15 +55,20 @@ class FrozenLM:
         self._reported = False
 
     @property
-    def layers(self) -> Sequence[Any]:
+    def layers(self) -> nn.ModuleList:
         """The decoder layers: `input_layernorm`, `self_attn`, `post_attention_layernorm` and `mlp` each."""
-        layers: Sequence[Any] = self.model.model.layers
+        layers: nn.ModuleList = self.model.model.layers
         return layers
 
     @property
     def device(self) -> torch.device:
         device: torch.device = self.model.model.embed_tokens.weight.device
         return device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        dtype: torch.dtype = self.model.model.embed_tokens.weight.dtype
+        return dtype
 
     @cached_property
     def embedding_std(self) -> float:
@@ -88,8 +96,8 @@ class FrozenLM:
         embedded: Tensor = self.model.model.embed_tokens(ids)
         return embedded
 
-    def rotation(self, x: Float[Tensor, "B S D"], positions: Int64[Tensor, "B S"]) -> Rotation:
-        """Compute the angles of positions as the base does, scaled as its config says."""
+    def rotation(self, x: Float[Tensor, "..."], positions: Int64[Tensor, "B S"]) -> Rotation:
+        """Compute the angles of positions as the base does, scaled as its config says, in the precision of `x`."""
         cos, sin = self.model.model.rotary_emb(x, positions)
         return Rotation(cos, sin)
 
@@ -101,7 +109,12 @@ class FrozenLM:
 
     def answer(self, text: str, max_new_tokens: int = 64) -> str:
         """Continue a text greedily."""
-        ids = torch.tensor([self.tokenize(text, self.model.config.max_position_embeddings)], device=self.device)
+        read = self.tokenize(text, self.model.config.max_position_embeddings)
+        if not read:
+            raise ConfigError(
+                "text: expected something to continue, found an empty one, and this base begins with none"
+            )
+        ids = torch.tensor([read], device=self.device)
         with torch.no_grad():
             told = self.model.generate(
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_new_tokens, do_sample=False
@@ -127,6 +140,14 @@ class FrozenLM:
         return torch.stack([*keys, *values])
 
 
+def through(part: nn.Module, x: Float[Tensor, "*places I"]) -> Float[Tensor, "*places O"]:
+    """Run one of the base's projections on audio, in the precision in which it stands in memory."""
+    dtype: Any = part.weight.dtype
+    alike = x.dtype == dtype or torch.is_autocast_enabled(x.device.type)
+    read: Tensor = part(x) if alike else part(x.to(dtype)).to(x.dtype)
+    return read
+
+
 def load_base(location: str, dtype: str = "float32") -> FrozenLM:
     """Load a causal language model of the Llama architecture with its tokenizer, every weight accounted for."""
     if location == TINY:
@@ -145,27 +166,50 @@ def load_base(location: str, dtype: str = "float32") -> FrozenLM:
 
 def _read(directory: Path, dtype: torch.dtype, location: str, **where: str) -> tuple[nn.Module, Any]:
     transformers: Any = import_module("transformers")
-    try:
+    with _told(location):
         config = transformers.AutoConfig.from_pretrained(directory, **where)
-        if config.model_type != "llama":
-            raise ConfigError(
-                f"base {location}: expected a model of the Llama architecture (model_type llama), found "
-                f"{config.model_type}; Llama 2 and 3 and SmolLM2 are such models"
-            )
-        # Loading may draw random numbers, which must not move the run's own.
-        with quiet_loading(), torch.random.fork_rng(devices=[]):
-            model, info = transformers.LlamaForCausalLM.from_pretrained(
-                directory, dtype=dtype, attn_implementation="sdpa", output_loading_info=True, **where
-            )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(directory, **where)
-    except (OSError, ValueError, ImportError) as error:
-        hint = "; reading GGUF needs pip install 'solfa[gguf]'" if isinstance(error, ImportError) else ""
+    if config.model_type != "llama":
         raise ConfigError(
-            f"base {location}: could not be read as a language model with its tokenizer "
-            f"({str(error).strip().splitlines()[0]}){hint}"
-        ) from error
+            f"base {location}: expected a model of the Llama architecture (model_type llama), found "
+            f"{config.model_type}; Llama 2 and 3 and SmolLM2 are such models"
+        )
+    # Loading may draw random numbers, which must not move the run's own.
+    with _told(location), quiet_loading(), torch.random.fork_rng(devices=[]):
+        model, info = transformers.LlamaForCausalLM.from_pretrained(
+            directory,
+            config=config,
+            dtype=dtype,
+            attn_implementation="sdpa",
+            # Shapes are reported like what is missing, instead of raised without a name.
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **where,
+        )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(directory, **where)
     _account(info, location)
+    _check_finite(model, location)
     return model, tokenizer
+
+
+@contextmanager
+def _told(location: str) -> Iterator[None]:
+    """Say in one sentence what transformers could not read; its readers of broken files raise all of these."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, struct.error, SafetensorError) as error:
+        hint = "; reading GGUF needs pip install 'solfa[gguf]'" if isinstance(error, ImportError) else ""
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ConfigError(
+            f"base {location}: could not be read as a language model with its tokenizer ({reason}){hint}"
+        ) from error
+
+
+def _check_finite(model: nn.Module, location: str) -> None:
+    for name, parameter in model.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            raise ConfigError(
+                f"base {location}: expected finite weights, found {name} with a value that is not; the file is broken"
+            )
 
 
 def _account(info: dict[str, Any], location: str) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from solfa.models.codes_shape import CodesShape
 from solfa.models.mot.attention_experts import AttentionKind, LoraAttention
@@ -39,3 +39,11 @@ class MoTConfig(CodesShape):
     """Run text and audio as one sequence, keeping the graph of the text: the same gradients, slower."""
     checkpoint_layers: bool = False
     """Compute the audio layers again in the backward pass instead of keeping their activations."""
+
+    @model_validator(mode="after")
+    def _nothing_is_ignored(self) -> "MoTConfig":
+        if self.train_donor and self.donor is None:
+            raise ValueError("train_donor: found true without a donor; name one, or leave it out")
+        if self.prefix_graph and self.checkpoint_layers:
+            raise ValueError("checkpoint_layers: found true with prefix_graph, which keeps everything; choose one")
+        return self

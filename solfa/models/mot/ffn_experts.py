@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from solfa.config import Config
-from solfa.models.mot.base import BaseSizes
+from solfa.models.mot.base import BaseSizes, through
 from solfa.models.mot.ledger import Ledger, draw_low_rank, load_like
 from solfa.nn.low_rank import LowRank
 from solfa.nn.transformer import TransformerLayer
@@ -68,10 +68,10 @@ class BridgeFFN(nn.Module):
 
     def init_from(self, own: nn.Module, ledger: Ledger, where: str, donor: TransformerLayer | None) -> None:
         ledger.draw(self.down.weight, self.down.in_features**-0.5)
-        ledger.draw(self.up.weight, 0)
+        ledger.draw(self.up.weight, 0.0)
         if donor is None:
-            ledger.fill(self.norm.weight, 1)
-            ledger.fill(self.norm.bias, 0)
+            ledger.fill(self.norm.weight, 1.0)
+            ledger.fill(self.norm.bias, 0.0)
             ledger.draw(self.fc1.weight, self.fc1.in_features**-0.5)
             ledger.draw(self.fc2.weight, self.fc2.in_features**-0.5)
         else:
@@ -123,7 +123,7 @@ class LoraGatedFFN(nn.Module):
             draw_low_rank(part, ledger)
 
     def forward(self, x: Float[Tensor, "*places D"], own: nn.Module) -> Float[Tensor, "*places D"]:
-        gate = F.silu(own.gate_proj(x) + self.gate_proj(x))  # type: ignore[operator]
-        inner = gate * (own.up_proj(x) + self.up_proj(x))  # type: ignore[operator]
-        lowered: Tensor = own.down_proj(inner) + self.down_proj(inner)  # type: ignore[operator]
+        gate = F.silu(through(own.gate_proj, x) + self.gate_proj(x))  # type: ignore[arg-type]
+        inner = gate * (through(own.up_proj, x) + self.up_proj(x))  # type: ignore[arg-type]
+        lowered: Tensor = through(own.down_proj, inner) + self.down_proj(inner)  # type: ignore[arg-type]
         return lowered

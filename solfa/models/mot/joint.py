@@ -38,11 +38,13 @@ def run_jointly(base: FrozenLM, layers: Iterable[nn.Module], parts: Parts, seque
     mask = _mask(sequence.real)
     for own, layer in zip(base.layers, layers, strict=True):
         assert isinstance(layer, AudioLayer)
-        pairs = zip(_text_projections(parts.text, own), layer.project(parts.audio, own), strict=True)
+        audio = layer.project(parts.audio, own)
+        pairs = zip(_text_projections(parts.text, own), audio, strict=True)
         queries, keys, values = (routing.join(Parts(*pair)) for pair in pairs)
         turned = rotated((queries, keys, values), angles, base.sizes.head_dim)
         mixed = routing.split(attended(*turned, mask, is_causal=True))
-        parts = Parts(_finish_text(parts.text, mixed.text, own), layer.finish(parts.audio, mixed.audio, own))
+        raised = layer.finish(parts.audio, mixed.audio.to(audio[0].dtype), own)
+        parts = Parts(_finish_text(parts.text, mixed.text, own), raised)
     return parts
 
 

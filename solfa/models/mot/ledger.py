@@ -110,4 +110,4 @@ def load_like(module: nn.Module, source: nn.Module, ledger: Ledger, where: str) 
 def draw_low_rank(part: LowRank, ledger: Ledger) -> None:
     """Start a low-rank product at zero, with a way in that lets it leave."""
     ledger.draw(part.down.weight, part.down.in_features**-0.5)
-    ledger.draw(part.up.weight, 0)
+    ledger.draw(part.up.weight, 0.0)

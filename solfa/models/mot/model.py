@@ -77,6 +77,7 @@ class MoT(nn.Module):
             self.vocabulary.freeze_donated()
         self.report = ledger.close("MoT")
         self.register_state_dict_post_hook(_leave_out_frozen)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_refuse_frozen)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_post_hook(_forgive_frozen)  # type: ignore[no-untyped-call]
 
     @property
@@ -149,7 +150,7 @@ class MoT(nn.Module):
         index: int,
         layer: nn.Module,
         angles: Rotation,
-        mask: Bool[Tensor, "#B 1 N S"] | None,
+        mask: Bool[Tensor, "#B 1 S places"] | None,
         prefix: TextPrefix,
         cache: KeyValueCache | None,
     ) -> Float[Tensor, "B S D"]:
@@ -187,9 +188,9 @@ class MoT(nn.Module):
                 )
 
     def _apply(self, fn: Any, recurse: bool = True) -> "MoT":
-        # The base goes where its experts go, although it is no part of them.
+        # The base goes where its experts go, although it is no part of them; its precision is its own.
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.base.model._apply(fn, recurse)
+        self.base.model.to(self.device)
         return self
 
 
@@ -203,6 +204,16 @@ def _leave_out_frozen(module: nn.Module, state: dict[str, Any], prefix: str, met
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad:
             state.pop(prefix + name, None)
+
+
+def _refuse_frozen(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    # They would be loaded, used, and be missing in the next checkpoint.
+    for name, parameter in module.named_parameters():
+        if not parameter.requires_grad and prefix + name in state:
+            raise ConfigError(
+                f"model.train_donor: found {name} among the weights, which is frozen here; set it to true, as it was "
+                "in training"
+            )
 
 
 def _forgive_frozen(module: nn.Module, found: Any) -> None:

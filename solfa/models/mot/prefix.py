@@ -4,7 +4,6 @@ They depend on the text alone, so they are computed without a graph, once per ca
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -20,9 +19,11 @@ class TextIds(NamedTuple):
     lengths: Int64[Tensor, "B"]
 
 
-@dataclass(frozen=True, eq=False)
-class TextPrefix:
-    """Keys and values of a text per clip; a text may be empty."""
+class TextPrefix(NamedTuple):
+    """Keys and values of a text per clip; a text may be empty.
+
+    A tuple, because mixed precision casts what a model is called with and refuses frozen dataclasses.
+    """
 
     keys: Float[Tensor, "layers B H L E"]
     values: Float[Tensor, "layers B H L E"]

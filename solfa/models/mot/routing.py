@@ -23,7 +23,8 @@ class Routing(Protocol):
     """Cuts sequences into parts and puts them together again."""
 
     def split(self, x: Float[Tensor, "B S W"]) -> Parts: ...
-    def join(self, parts: Parts) -> Float[Tensor, "B S W"]: ...
+    def join(self, parts: Parts) -> Float[Tensor, "B S W"]:
+        """Put parts together in the dtype of the text, whose numbers must stay the base's own."""
 
 
 class Slices(NamedTuple):
@@ -35,7 +36,7 @@ class Slices(NamedTuple):
         return Parts(x[:, : self.num_text], x[:, self.num_text :])
 
     def join(self, parts: Parts) -> Float[Tensor, "B S W"]:
-        return torch.cat(parts, dim=1)
+        return torch.cat([parts.text, parts.audio.to(parts.text.dtype)], dim=1)
 
 
 class Index(NamedTuple):

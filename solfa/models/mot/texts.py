@@ -70,7 +70,9 @@ class Texts:
 
     @cached_property
     def _cache(self) -> EmbeddingCache:
-        return open_cache(self.config.cache, f"{self.base.fingerprint[:32]}-kv-{self.config.cache_dtype}")
+        # A base that stands in memory in another precision keeps other numbers.
+        base = f"{self.base.fingerprint[:32]}-{str(self.base.dtype).removeprefix('torch.')}"
+        return open_cache(self.config.cache, f"{base}-kv-{self.config.cache_dtype}")
 
     def _kept(self, ids: Sequence[int]) -> Float[Tensor, "parts H L E"]:
         sizes = self.base.sizes
@@ -82,5 +84,4 @@ class Texts:
             found = kept.permute(2, 0, 1, 3).flatten(1).to("cpu", DTYPES[self.config.cache_dtype])
             self._cache.put(key, found)
         shape = len(ids), 2 * sizes.num_layers, sizes.num_key_value_heads, sizes.head_dim
-        weight = self.base.model.model.embed_tokens.weight
-        return found.to(weight.device, weight.dtype).view(shape).permute(1, 2, 0, 3)
+        return found.to(self.base.device, self.base.dtype).view(shape).permute(1, 2, 0, 3)

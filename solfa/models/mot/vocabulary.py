@@ -99,7 +99,7 @@ class AudioVocabulary(nn.Module):
         ledger.load(self.heads, donor.heads.weight.detach().view_as(self.heads), "donor heads")
         # Drawn so that embedded audio has the spread of embedded text, and heads read vectors of unit spread.
         summed = 1 if isinstance(self.tables, OneTable) else self.num_codebooks
-        spread = float(torch.cat([table.get_parameter("weight") for table in donor.embeddings]).std())
+        spread = float(torch.cat([table.get_parameter("weight").detach() for table in donor.embeddings]).std())
         ledger.draw(self.in_proj.weight, base.embedding_std / (spread * (summed * self.in_proj.in_features) ** 0.5))
         ledger.draw(self.out_proj.weight, self.out_proj.in_features**-0.5)
 
