@@ -7,9 +7,10 @@ scaling its config names), and the keys and values that it keeps of a text.
 import logging
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr
 from functools import cached_property
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,8 +174,10 @@ def _read(directory: Path, dtype: torch.dtype, location: str, **where: str) -> t
             f"base {location}: expected a model of the Llama architecture (model_type llama), found "
             f"{config.model_type}; Llama 2 and 3 and SmolLM2 are such models"
         )
-    # Loading may draw random numbers, which must not move the run's own.
-    with _told(location), quiet_loading(), torch.random.fork_rng(devices=[]):
+    # Loading may draw random numbers, which must not move the run's own. The reader of GGUF draws a progress bar that
+    # nothing switches off; a fault is an exception, and goes its way.
+    bar: AbstractContextManager[object] = redirect_stderr(StringIO()) if where else nullcontext()
+    with _told(location), quiet_loading(), torch.random.fork_rng(devices=[]), bar:
         model, info = transformers.LlamaForCausalLM.from_pretrained(
             directory,
             config=config,

@@ -45,6 +45,7 @@ class MoT(nn.Module):
         super().__init__()
         self.config, self.base = config, base
         self.num_codebooks, self.codebook_size = config.codes_shape
+        config.layout.layout(self.num_codebooks, 1)  # delays for another number of codebooks are refused now
         self.donor_fingerprint = None if donor is None else donor.fingerprint
         lm = None if donor is None else donor.model
         donated = lm if lm is not None and _tables_fit(lm, config) else None
