@@ -1,0 +1,1 @@
+"""The parts of `sashimi_heads.py`: recordings, contenders, training, scores, anchors, and the report of them."""
