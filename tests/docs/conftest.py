@@ -15,12 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from solfa.codecs.loading import load_codec
 from solfa.codecs.names import DEFAULT_CODEC
 from solfa.encoding.api import encode
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here cuts the power, and fsync takes much of the time."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+from tests.disks import no_waiting_for_disks  # noqa: F401
 
 
 def write_tone(path: Path, seconds: float, sample_rate: int, channels: int, hz: float) -> None:

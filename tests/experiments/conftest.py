@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.disks import no_waiting_for_disks  # noqa: F401
 from tests.experiments.own_folder import OWN, make_main, own_variables
 
 

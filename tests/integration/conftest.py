@@ -1,10 +1,16 @@
-"""A collection large enough for several shards, yet quick to encode."""
+"""A collection large enough for several shards, yet quick to encode, and commands in this process."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import write_tone
+from tests.disks import no_waiting_for_disks  # noqa: F401
+from tests.integration.commands import solfa_here
+
+Solfa = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +21,9 @@ def several_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_tone(folder / f"take{index:02d}.wav", 14.0 + 0.5 * (index % 5), 4000)
     (folder / "take99.wav").write_bytes(b"not audio at all")
     return folder
+
+
+@pytest.fixture
+def solfa(dora_dir: Path) -> Solfa:
+    """Run a command in this process, with experiments in the module's `dora_dir`; return what it printed."""
+    return partial(solfa_here, dora_dir)

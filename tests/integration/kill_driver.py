@@ -1,4 +1,4 @@
-"""Encode in forked children and kill them, at named points or at random moments; run by test_kills.py.
+"""Encode in forked children, several at once, and kill them, at named points or at random; run by test_kills.py.
 
 Everything is imported once, so that a child costs milliseconds and fifty kills take seconds. Prints JSON.
 """
@@ -28,14 +28,13 @@ T = TypeVar("T")
 CODEC = "mulaw:sample_rate=4000"
 
 
-def encode_in_child(source: Path, dest: Path, crash_at: str | None = None) -> int:
+def encode_in_child(source: Path, dest: Path, **environment: str) -> int:
     """Start a child that encodes; return its process id."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            if crash_at:
-                os.environ[VARIABLE] = crash_at
+            os.environ.update(environment)
             torch.set_num_threads(1)
             solfa.encode(source, dest, codec=load_codec(CODEC), segment_seconds=10)
             code = 0
@@ -74,7 +73,7 @@ def kill_at_points(source: Path, work: Path, points: list[str], clean: dict[str,
     results: dict[str, object] = {}
     for index, point in enumerate(points):
         dest = work / f"point{index}.solfa"
-        killed = wait_for(encode_in_child(source, dest, point))
+        killed = wait_for(encode_in_child(source, dest, **{VARIABLE: point}))
         wrong = problems(dest)
         finished = wait_for(encode_in_child(source, dest))
         results[point] = {
@@ -106,7 +105,15 @@ def kill_at_random(source: Path, work: Path, count: int, clean: dict[str, str], 
     return {"kills": kills, "problems": wrong, "different": different, "finished": finished == 0}
 
 
+def encode_together(source: Path, dest: Path, clean: dict[str, str], *environments: dict[str, str]) -> bool:
+    """Encode with several processes at once; tell whether all ended well, with the bytes of one process."""
+    children = [encode_in_child(source, dest, **environment) for environment in environments]
+    codes = [wait_for(child) for child in children]
+    return not any(codes) and tree_digest(dest) == clean
+
+
 def main() -> None:
+    os.fsync = lambda descriptor: None  # nothing here cuts the power
     pa.array(np.zeros(1))  # makes pyarrow import pandas, if it is installed, here instead of in every child
     source, work, points, count = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]), int(sys.argv[4])
     clean_dest = work / "clean.solfa"
@@ -114,7 +121,10 @@ def main() -> None:
     assert wait_for(encode_in_child(source, clean_dest)) == 0
     seconds = time.monotonic() - started
     clean = tree_digest(clean_dest)
+    ranks = [{"RANK": str(rank), "WORLD_SIZE": "2"} for rank in range(2)]
     result = {
+        "terminals": encode_together(source, work / "terminals.solfa", clean, {}, {}),
+        "ranks": encode_together(source, work / "ranks.solfa", clean, *ranks),
         "shards": sum(name.startswith("commit/") for name in clean),
         "clean_problems": problems(clean_dest),
         "points": kill_at_points(source, work, points, clean),

@@ -1,21 +1,19 @@
 """Training a codec as the documentation shows it: one command, then the experiment is used as any codec is."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 import torch
-from typer.testing import CliRunner
 
-from solfa.cli.main import app
 from solfa.codecs.loading import load_codec
 from solfa.models.codec.model import CodecModel
 from solfa.ops.audio_metrics import si_sdr
 from solfa.store.dataset import open_dataset
-from tests.integration.test_lm_debug import run
+from tests.integration.commands import run
+from tests.integration.conftest import Solfa
 
 pytestmark = pytest.mark.slow
 BOUND_DB = 3.0
@@ -34,19 +32,6 @@ def experiment(dora_dir: Path) -> Path:
     """The one that was trained; grids add others, which do not run."""
     (folder,) = [path.parent for path in (dora_dir / "xps").glob("*/history.json")]
     return folder
-
-
-@pytest.fixture
-def solfa(dora_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Run a command in this process, which need not import torch again; return what it printed."""
-    monkeypatch.setenv("SOLFA_DORA_DIR", str(dora_dir))
-
-    def invoke(*arguments: object) -> str:
-        result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False, env={"COLUMNS": "200"})
-        assert result.exit_code == 0, result.output
-        return result.output
-
-    return invoke
 
 
 def heard(experiment: Path, name: str) -> torch.Tensor:
@@ -87,7 +72,7 @@ def test_what_is_heard_is_what_only_a_trained_codec_gives(experiment: Path) -> N
 
 
 def test_the_experiment_encodes_audio_with_the_codebooks_that_are_wanted(
-    solfa: Callable[..., str], experiment: Path, dora_dir: Path, tmp_path: Path
+    solfa: Solfa, experiment: Path, dora_dir: Path, tmp_path: Path
 ) -> None:
     source, dataset, codec = dora_dir / "demo/recordings", tmp_path / "out.solfa", f"//sig/{experiment.name}"
     one_process = ["--num-encoders", 1, "--num-workers", 0]
@@ -103,9 +88,7 @@ def test_the_experiment_encodes_audio_with_the_codebooks_that_are_wanted(
     assert len(list((tmp_path / "decoded").rglob("*.wav"))) == 3
 
 
-def test_the_exported_codec_is_that_of_the_experiment(
-    solfa: Callable[..., str], experiment: Path, tmp_path: Path
-) -> None:
+def test_the_exported_codec_is_that_of_the_experiment(solfa: Solfa, experiment: Path, tmp_path: Path) -> None:
     told = solfa("export-codec", experiment.name[:4], tmp_path / "codec")
     exported, trained = load_codec(tmp_path / "codec"), load_codec(experiment)
     assert exported.fingerprint == trained.fingerprint
@@ -122,10 +105,13 @@ def test_a_grid_of_codecs_is_shown_and_its_folders_are_made(dora_dir: Path, expe
     assert len(made) == 3 and experiment.name in made
 
 
-def test_a_grid_of_codecs_runs_here_and_leaves_what_is_finished(dora_dir: Path, experiment: Path) -> None:
-    before = (experiment / "history.json").stat().st_mtime_ns
-    run(dora_dir, "solfa", "grid", "compression.debug", "--local", "--jobs", "2")
-    histories = {path.parent: json.loads(path.read_text()) for path in (dora_dir / "xps").glob("*/history.json")}
-    assert len(histories) == 3 and (experiment / "history.json").stat().st_mtime_ns == before
-    assert sum("discriminator" in history[-1]["train"] for history in histories.values()) == 2
-    assert all(history[-1]["valid"]["si_sdr"] > 0 for history in histories.values())
+@pytest.mark.parametrize("change", ["adversarial=null", "model.bottleneck.num_codebooks=2"])
+def test_the_other_codecs_of_the_grid_are_trained_through_all_stages(solfa: Solfa, dora_dir: Path, change: str) -> None:
+    before = set((dora_dir / "xps").glob("*/history.json"))
+    short = ["optim.updates_per_epoch=2", "optim.schedule.warmup_updates=1", "adversarial.start_update=2"]
+    solfa("train", "solver=compression/debug", *(short[:2] if "adversarial" in change else short), change)
+    (written,) = set((dora_dir / "xps").glob("*/history.json")) - before
+    last = json.loads(written.read_text())[-1]
+    assert set(last) == {"train", "valid", "evaluate", "generate"}
+    assert ("discriminator" in last["train"]) == ("adversarial" not in change)
+    assert all(np.isfinite(value) for metrics in last.values() for value in metrics.values())

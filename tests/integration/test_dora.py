@@ -16,6 +16,8 @@ import pytest
 from tests.experiments.own_folder import ROOT, own_variables
 
 SLOW = ["solver=own", "optim.epochs=50", "optim.updates_per_epoch=100", "seconds_per_step=0.02"]
+pytestmark = pytest.mark.slow
+
 DORA = [sys.executable, "-m", "dora"]
 SOLFA_TRAIN = [
     sys.executable,
@@ -84,8 +86,9 @@ def test_a_run_is_an_experiment_that_dora_knows_and_that_no_typo_clears(dora_dir
     told = dora(dora_dir, "info", "-f", folder.name, "-m")
     assert told.returncode == 0 and str(folder) in told.stderr and "Metrics[1]" in told.stderr
     # The device is no part of the signature, so this is the same experiment.
-    ran = dora(dora_dir, "run", "--clear", "solver=own", "optim.epochs=1", "device=gpu")
-    assert ran.returncode == 2 and re.fullmatch(r"solfa: .*: device: .*, found 'gpu'\n", ran.stderr)
+    ran = dora(dora_dir, "run", "--clear", "-f", folder.name, "device=gpu")
+    assert ran.returncode == 2
+    assert re.fullmatch(r".* from sig \w+\nsolfa: .*: device: .*, found 'gpu'\n", ran.stderr)
     assert (folder / "checkpoint.pt").is_file()
 
 
@@ -97,7 +100,6 @@ def test_a_grid_is_shown_and_its_folders_are_made(dora_dir):
     assert sum(argv[0] == "solver=lm/debug" for argv in made) == 4
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes as Linux shows them")
 @pytest.mark.parametrize(
     ("command", "number", "code"),

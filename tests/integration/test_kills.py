@@ -1,4 +1,4 @@
-"""Killed at named points and at random moments, a dataset is never corrupt and ends the same, byte for byte."""
+"""Made by several at once, killed at named points and at random, a dataset ends the same, byte for byte."""
 
 import json
 import os
@@ -48,6 +48,10 @@ def outcome(several_shards, tmp_path_factory):
 def test_the_clean_run_has_several_shards_and_no_problem(outcome):
     assert outcome["shards"] >= 3
     assert outcome["clean_problems"] == []
+
+
+def test_two_terminals_at_once_and_two_ranks_give_the_bytes_of_one_process(outcome):
+    assert outcome["terminals"] and outcome["ranks"]
 
 
 def test_a_kill_at_any_named_point_loses_nothing_and_changes_no_byte(outcome):

@@ -1,35 +1,24 @@
 """What the first page of the documentation promises: one command that trains, evaluates, generates and decodes."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import soundfile
 
-ROOT = Path(__file__).parents[2]
+from tests.integration.commands import solfa_here
+from tests.integration.conftest import Solfa
+
 KNOWING_NOTHING = 6.931
 """ln 1024: the loss of a guess among all entries of a codebook."""
-BIN = Path(sys.executable).parent
 
-
-def run(dora_dir: Path, *command: str) -> str:
-    environment = {**os.environ, "SOLFA_DORA_DIR": str(dora_dir)}
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
-        environment.pop(name, None)
-    done = subprocess.run(
-        [str(BIN / command[0]), *command[1:]], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def dora_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dora")
-    run(folder, "dora", "run", "solver=lm/debug")
+    solfa_here(folder, "train", "solver=lm/debug")
     return folder
 
 
@@ -56,9 +45,9 @@ def test_generated_clips_can_be_heard_and_seen(experiment: Path) -> None:
     assert "000" in (experiment / "samples" / "index.html").read_text()
 
 
-def test_dora_goes_on_with_an_experiment_by_its_signature(dora_dir: Path, experiment: Path) -> None:
+def test_an_experiment_is_evaluated_by_its_signature(solfa: Solfa, dora_dir: Path, experiment: Path) -> None:
     before = (experiment / "checkpoint.pt").read_bytes()
-    run(dora_dir, "dora", "run", "-f", experiment.name, "execute_only=evaluate")
+    solfa("train", "-f", experiment.name, "execute_only=evaluate")
     evaluated = json.loads((experiment / "evaluate.json").read_text())
     history = json.loads((experiment / "history.json").read_text())
     assert evaluated["metrics"] == history[-1]["evaluate"]
@@ -66,24 +55,13 @@ def test_dora_goes_on_with_an_experiment_by_its_signature(dora_dir: Path, experi
     assert [path.name for path in (dora_dir / "xps").iterdir()] == [experiment.name]
 
 
-def test_a_clip_is_generated_from_the_experiment(dora_dir: Path, experiment: Path, tmp_path: Path) -> None:
-    run(
-        dora_dir,
-        "solfa",
-        "generate",
-        experiment.name[:4],
-        "--seconds",
-        "0.2",
-        "--out",
-        str(tmp_path),
-        "--format",
-        "flac",
-    )
+def test_a_clip_is_generated_from_the_experiment(solfa: Solfa, experiment: Path, tmp_path: Path) -> None:
+    solfa("generate", experiment.name[:4], "--seconds", 0.2, "--out", tmp_path, "--format", "flac")
     audio, sample_rate = soundfile.read(tmp_path / "clip-000.flac")
     assert (audio.shape, sample_rate) == ((4800,), 24000)
 
 
-def test_info_shows_it(dora_dir: Path, experiment: Path) -> None:
-    told = run(dora_dir, "solfa", "info", experiment.name)
+def test_info_shows_it(solfa: Solfa, experiment: Path) -> None:
+    told = solfa("info", experiment.name)
     assert "2 of 2" in told
     assert "ce_q1" in told

@@ -6,18 +6,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import soundfile
 import torch
 
-from solfa.cli.main import main
 from solfa.config import parse_config
 from solfa.solvers.checkpoint import LAST, read_state
 from solfa.solvers.experiment import Experiment
 from tests.docs.pages import ROOT, Block, blocks
+from tests.integration.commands import solfa_here
 from tests.integration.own_solver import NextCodeConfig, NextCodeSolver
 from tests.solvers.conftest import same_run
 
@@ -38,15 +38,18 @@ def page_block(wanted: Callable[[Block], bool]) -> str:
 
 
 @pytest.fixture
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """What a reader of the page has after following it: recordings, their dataset, the solver and its YAML."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     monkeypatch.chdir(tmp_path)
     exec(page_block(lambda block: "tones.solfa" in block.body and "solfa.encode" in block.body), {})
     (tmp_path / "next_code.py").write_text(FILE.read_text("utf-8"))
     yaml = tmp_path / "conf/solver/next_code.yaml"
     yaml.parent.mkdir(parents=True)
     yaml.write_text(page_block(lambda block: block.file_name == "conf/solver/next_code.yaml"))
-    return tmp_path
+    yield tmp_path
+    torch.set_num_threads(threads)
 
 
 def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
@@ -61,13 +64,6 @@ def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-def run(folder: Path, *arguments: str) -> str:
-    process = start(folder, *arguments)
-    said, _ = process.communicate(timeout=200)
-    assert process.returncode == 0, said
-    return said
 
 
 def killed_within_training(folder: Path) -> Path:
@@ -85,13 +81,8 @@ def killed_within_training(folder: Path) -> Path:
 
 def unbroken(settings: Path, folder: Path) -> Path:
     """Train with the settings of an experiment in this process, without a break."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        cfg = parse_config(NextCodeConfig, json.loads(settings.read_text()), str(settings))
-        NextCodeSolver(cfg, Experiment(folder, "unbroken")).run()
-    finally:
-        torch.set_num_threads(threads)
+    cfg = parse_config(NextCodeConfig, json.loads(settings.read_text()), str(settings))
+    NextCodeSolver(cfg, Experiment(folder, "unbroken")).run()
     return folder
 
 
@@ -99,14 +90,11 @@ def test_the_page_shows_this_very_solver() -> None:
     assert page_block(lambda block: "class NextCodeSolver" in block.body) == FILE.read_text("utf-8")
 
 
-def generate(folder: Path, patch: pytest.MonkeyPatch, *arguments: str) -> None:
-    """Run `solfa generate` in this process, which has imported everything already."""
-    patch.setenv("SOLFA_DORA_DIR", str(folder / "dora"))
+def run(folder: Path, patch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """Run a command in the reader's folder and in this process, which has imported everything already."""
+    patch.setenv("SOLFA_SEARCH_PATH", "conf")
     patch.syspath_prepend(folder)
-    patch.setattr(sys, "argv", ["solfa", "generate", *arguments])
-    with pytest.raises(SystemExit) as left:
-        main()
-    assert not left.value.code
+    return solfa_here(folder / "dora", *arguments)
 
 
 @pytest.mark.slow
@@ -117,8 +105,8 @@ def test_own_solver_is_trained_killed_resumed_and_listened_to(
     state = read_state(experiment / LAST)
     assert (state["epoch"], state["num_updates"]) < (3, 0), "killed before it was done"
 
-    said = run(own_folder, *TRAIN)
-    assert "from its own folder" in said
+    run(own_folder, monkeypatch, *TRAIN)
+    assert "from its own folder" in (experiment / "solver.log.0").read_text()
     history = json.loads((experiment / "history.json").read_text())
     assert [set(epoch) for epoch in history] == [
         {"train", "valid", "evaluate"},
@@ -127,7 +115,7 @@ def test_own_solver_is_trained_killed_resumed_and_listened_to(
     assert history[1]["evaluate"]["loss"] < history[0]["evaluate"]["loss"] < 5.6
     assert same_run(unbroken(experiment / "config.json", own_folder / "unbroken"), experiment)
 
-    generate(own_folder, monkeypatch, experiment.name, "--seconds", "0.05", "--num", "2", "--out", "drawn")
+    run(own_folder, monkeypatch, "generate", experiment.name, "--seconds", "0.05", "--num", "2", "--out", "drawn")
     drawn = [soundfile.read(own_folder / f"drawn/clip-{index:03d}.wav") for index in range(2)]
     assert [(len(audio), rate) for audio, rate in drawn] == [(200, 4000)] * 2
     assert (drawn[0][0] != drawn[1][0]).any() and drawn[0][0].any()

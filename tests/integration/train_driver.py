@@ -1,28 +1,30 @@
 """Train the toy task in forked processes that are killed at random; run as a script, because forking wants one thread.
 
-python -m tests.integration.train_driver FOLDER WORLD_SIZE KILLS
+Everything is imported once, so that a child trains at once and is not killed while it imports. Takes the runs as JSON,
+`[[FOLDER, WORLD_SIZE, KILLS], ...]`, and prints for each how many kills hit a run that had saved something.
 """
 
+import json
 import os
 import random
 import signal
-import socket
 import sys
 import time
 from pathlib import Path
 
+import lightning.fabric  # noqa: F401  (imported before forking)
 import torch
 
 from solfa.config import parse_config
+from solfa.solvers.checkpoint import LAST
 from solfa.solvers.experiment import Experiment
+from tests.forked import expect_success, fork_ranks, free_port, launcher_variables
 from tests.solvers.toy import ToyConfig, ToySolver, toy_values
 
 
 def train(folder: Path, rank: int, world_size: int, port: int) -> None:
     if world_size > 1:
-        values = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world_size, "LOCAL_WORLD_SIZE": world_size}
-        os.environ.update({name: str(value) for name, value in values.items()})
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        os.environ.update(launcher_variables(rank, world_size, port))
     # Slow enough to be killed in the middle of an epoch, and saved at almost every update.
     values = toy_values(
         step_seconds=0.01, checkpoint__minutes=1e-4, batch_size=6, optim__epochs=4, optim__updates_per_epoch=20
@@ -32,38 +34,49 @@ def train(folder: Path, rank: int, world_size: int, port: int) -> None:
 
 def start(folder: Path, world_size: int) -> list[int]:
     """Fork the processes of one attempt."""
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        port = chosen.getsockname()[1]
-    children = []
-    for rank in range(world_size):
-        child = os.fork()
-        if not child:
-            code = 1
-            try:
-                train(folder, rank, world_size, port)
-                code = 0
-            finally:
-                os._exit(code)
-        children.append(child)
-    return children
+    port = free_port()
+    return fork_ranks(world_size, lambda rank: train(folder, rank, world_size, port))
+
+
+def train_with_kills(folder: Path, world_size: int, kills: int) -> int:
+    """Train to the end, with so many SIGKILLs on the way; count those that hit a run that had saved something.
+
+    Some come at any moment after the start, the others once the run has gone on, however slow the machine is.
+    """
+    rng = random.Random(0)
+    hit = 0
+    for number in range(kills):
+        before = saved_at(folder)
+        children = start(folder, world_size)
+        if number % 4:
+            wait_for_progress(folder, before, children)
+        time.sleep(rng.uniform(0, 0.06))
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+        ends = [os.waitpid(child, 0)[1] for child in children]
+        hit += all(map(os.WIFSIGNALED, ends)) and saved_at(folder) != before
+    expect_success(start(folder, world_size))
+    return hit
+
+
+def saved_at(folder: Path) -> int:
+    path = folder / LAST
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def wait_for_progress(folder: Path, before: int, children: list[int]) -> None:
+    deadline = time.monotonic() + 60
+    while saved_at(folder) == before and time.monotonic() < deadline:
+        if any(os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) for child in children):
+            return
+        time.sleep(0.002)
 
 
 def main() -> None:
-    folder, world_size, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
-    rng = random.Random(0)
-    killed_running = 0
-    for _ in range(kills):
-        children = start(folder, world_size)
-        time.sleep(rng.uniform(0.05, 0.35))
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-        killed_running += all(os.WIFSIGNALED(os.waitpid(child, 0)[1]) for child in children)
-    codes = [os.waitpid(child, 0)[1] for child in start(folder, world_size)]
-    if any(codes):
-        sys.exit(f"the last attempt failed: {codes}")
-    sys.stdout.write(f"killed {killed_running}\n")
+    os.fsync = lambda descriptor: None  # nothing here cuts the power
+    runs = json.loads(sys.argv[1])
+    sys.stdout.write(json.dumps([train_with_kills(Path(folder), size, kills) for folder, size, kills in runs]))
 
 
 if __name__ == "__main__":

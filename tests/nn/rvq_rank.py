@@ -1,11 +1,13 @@
-"""One of two processes that train codebooks together: argv is the rank, the file they meet at, and where to save."""
+"""Two processes that train codebooks together: argv is the folder where they meet and save."""
 
 import sys
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 from solfa.nn.rvq import ResidualVectorQuantizer
+from tests.forked import expect_success, fork_ranks
 
 
 def batches() -> torch.Tensor:
@@ -25,14 +27,17 @@ def build(*, expiring: bool) -> ResidualVectorQuantizer:
     return ResidualVectorQuantizer(2, 8, 4, decay=0.9, **options)
 
 
-if __name__ == "__main__":
-    rank, meeting, saved = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+def train_together(rank: int, folder: Path) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     states = {}
     for name, expiring in (("plain", False), ("expiring", True)):
         quantizer = build(expiring=expiring)
         torch.manual_seed(100 + rank)
         states[name] = train(quantizer, slice(rank, rank + 1))
-    torch.save(states, saved)
+    torch.save(states, folder / f"{rank}.pt")
     dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    expect_success(fork_ranks(2, lambda rank: train_together(rank, Path(sys.argv[1]))))

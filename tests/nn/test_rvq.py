@@ -204,21 +204,10 @@ def test_an_interrupted_run_ends_with_the_same_codebooks() -> None:
 
 
 def test_processes_share_the_statistics_of_the_global_batch(tmp_path: Path) -> None:
-    script = Path(__file__).with_name("rvq_rank.py")
-    meeting = tmp_path / "meeting"
-    files = [tmp_path / f"{rank}.pt" for rank in range(2)]
-    workers = [
-        subprocess.Popen([sys.executable, script, str(rank), meeting, files[rank]], stderr=subprocess.PIPE)
-        for rank in range(2)
-    ]
-    try:
-        for worker in workers:
-            _, stderr = worker.communicate(timeout=120)
-            assert worker.returncode == 0, stderr.decode()
-    finally:
-        for worker in workers:
-            worker.kill()
-    ours, others = (torch.load(file, weights_only=True) for file in files)
+    command = [sys.executable, "-m", "tests.nn.rvq_rank", str(tmp_path)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    ours, others = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
     for name in ("plain", "expiring"):
         assert all(torch.equal(ours[name][key], others[name][key]) for key in ours[name])
     alone = train(build(expiring=False), slice(0, 2))

@@ -8,7 +8,9 @@ import torch
 from solfa.config import parse_config
 from solfa.solvers.checkpoint import read_state
 from solfa.solvers.experiment import Experiment
+from solfa.solvers.standard import StandardSolver
 from solfa.solvers.watching import Watcher, Watchers
+from tests.disks import no_waiting_for_disks  # noqa: F401
 from tests.solvers.toy import ToyConfig, ToySolver, toy_values
 
 Toy = Callable[..., ToySolver]
@@ -63,3 +65,26 @@ def _comparable(path: Path) -> dict[str, Any]:
         # The type checks of the tests look at random items of lists, with Python's own generator.
         del generators["python"]
     return state
+
+
+class Crash(Watcher):
+    """Fails at the n-th step that it is told of."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def step(self, done: int, metrics: Any) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def check_resume(folder: Path, build: Callable[[Path, Watcher], StandardSolver[Any]], *stops: int) -> None:
+    """Check that a run that is interrupted after a step, whichever of `stops`, and resumed equals an unbroken one."""
+    build(folder / "whole", Watchers(())).run()
+    for after in stops:
+        broken = folder / f"broken{after}"
+        with pytest.raises(KeyboardInterrupt):
+            build(broken, Crash(after)).run()
+        build(broken, Watchers(())).run()
+        assert same_run(folder / "whole", broken), f"interrupted after {after} steps"

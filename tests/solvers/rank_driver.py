@@ -5,24 +5,23 @@ python -m tests.solvers.rank_driver
 
 import json
 import os
-import socket
 import sys
 
+import lightning.fabric  # noqa: F401  (imported before forking)
 import torch
 
 from solfa.config import parse_config
 from solfa.solvers.averages import Averages
 from solfa.solvers.devices import gather_objects, start_fabric
 from solfa.solvers.stopping import agree
+from tests.forked import expect_success, fork_ranks, free_port, launcher_variables
 from tests.solvers.toy import ToyConfig, toy_values
 
 WORLD_SIZE = 2
 
 
 def report(rank: int, port: int) -> None:
-    values = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": WORLD_SIZE, "LOCAL_WORLD_SIZE": WORLD_SIZE}
-    os.environ.update({name: str(value) for name, value in values.items()})
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(launcher_variables(rank, WORLD_SIZE, port))
     fabric = start_fabric(parse_config(ToyConfig, toy_values(), "toy"))
     averages = Averages()
     averages.add({"loss": torch.tensor(10.0 * (rank + 1)), f"only{rank}": 5.0}, weight=rank + 1)
@@ -40,23 +39,8 @@ def report(rank: int, port: int) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        port = chosen.getsockname()[1]
-    children = []
-    for rank in range(WORLD_SIZE):
-        child = os.fork()
-        if not child:
-            code = 1
-            try:
-                report(rank, port)
-                code = 0
-            finally:
-                os._exit(code)
-        children.append(child)
-    codes = [os.waitpid(child, 0)[1] for child in children]
-    if any(codes):
-        sys.exit(f"a process failed: {codes}")
+    port = free_port()
+    expect_success(fork_ranks(WORLD_SIZE, lambda rank: report(rank, port)))
 
 
 if __name__ == "__main__":

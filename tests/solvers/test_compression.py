@@ -2,7 +2,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from transformers import EncodecConfig, EncodecModel
@@ -16,38 +15,12 @@ from solfa.solvers.checkpoint import read_state
 from solfa.solvers.compression import CompressionConfig, CompressionSolver
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.watching import GeneratedClip, Watcher, Watchers
-from solfa.store.build import append_arrays
-from solfa.store.plan_file import PlannedClip
-from solfa.store.schema import ArraySpec, DatasetInfo
-from solfa.store.shard import Outcome
-from tests.solvers.conftest import same_run
+from tests.solvers.conftest import check_resume
 from tests.solvers.toy import changed
+from tests.solvers.waveforms import store_tones
 
 RATE = 1000
 SEANET = {"kind": "seanet", "num_filters": 4, "dim": 8, "strides": [4, 2]}
-
-
-def store_tones(root: Path, count: int = 10, channels: int = 1) -> Path:
-    """Store decaying tones as 16-bit mu-law codes."""
-    codec = WaveformCodec(MulawOptions(bits=16, sample_rate=RATE, num_channels=channels))
-    array = ArraySpec(
-        kind="codes",
-        width=channels,
-        codebook_size=2**16,
-        sample_rate=RATE,
-        num_channels=channels,
-        hop_length=1,
-        dtype="uint16",
-    )
-    outcomes = []
-    for index in range(count):
-        time = np.arange(300 + 7 * index) / RATE
-        tone = 0.5 * np.sin(2 * np.pi * (40 + 11 * index) * time) * np.exp(-4 * time)
-        audio = torch.from_numpy(np.repeat(tone[None, None], channels, axis=1)).float()
-        planned = PlannedClip(f"{index}.wav", f"{index}.wav", f"{index}.wav")
-        outcomes.append(Outcome(planned, codec.encode(audio).array[0].numpy(), num_samples=len(time)))
-    append_arrays(root, DatasetInfo.of(codec.spec, array, {"codec": codec.spec}), outcomes, {}, clips_per_shard=4)
-    return root
 
 
 def values_for(data: Path, **changes: Any) -> dict[str, Any]:
@@ -82,7 +55,8 @@ def solver_of(folder: Path, values: dict[str, Any], watcher: Watcher | None = No
 
 @pytest.fixture(scope="module")
 def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return store_tones(tmp_path_factory.mktemp("data") / "tones.solfa")
+    codec = WaveformCodec(MulawOptions(bits=16, sample_rate=RATE))
+    return store_tones(tmp_path_factory.mktemp("data") / "tones.solfa", codec, shortest=300, apart_hz=11, decay=4)
 
 
 def test_it_learns_to_reconstruct(tones: Path, tmp_path: Path) -> None:
@@ -96,28 +70,15 @@ def test_it_learns_to_reconstruct(tones: Path, tmp_path: Path) -> None:
     assert 1 <= after["perplexity_q1"] <= 8
 
 
-@pytest.mark.parametrize("stop_at", [2, 5])
 @pytest.mark.parametrize("kind", ["rvq", "gaussian"])
 def test_run_with_two_optimisers_interrupted_and_resumed_equals_an_unbroken_one(
-    tones: Path, tmp_path: Path, stop_at: int, kind: str
+    tones: Path, tmp_path: Path, kind: str
 ) -> None:
-    class Crash(Watcher):
-        left = stop_at
-
-        def step(self, done: int, metrics: Any) -> None:
-            Crash.left -= 1
-            if not Crash.left:
-                raise KeyboardInterrupt
-
     changes: dict[str, Any] = {"checkpoint__minutes": 1e-9}
     if kind == "gaussian":
         changes["model__bottleneck"] = {"kind": "gaussian", "latent_channels": 4}
     values = values_for(tones, **changes)
-    solver_of(tmp_path / "whole", values).run()
-    with pytest.raises(KeyboardInterrupt):
-        solver_of(tmp_path / "broken", values, Crash()).run()
-    solver_of(tmp_path / "broken", values).run()
-    assert same_run(tmp_path / "whole", tmp_path / "broken")
+    check_resume(tmp_path, lambda folder, watcher: solver_of(folder, values, watcher), 2, 5)
 
 
 def test_discriminators_begin_when_told_and_learn_only_in_their_own_step(tones: Path, tmp_path: Path) -> None:
@@ -181,7 +142,7 @@ def test_data_that_do_not_fit_get_a_sentence(tones: Path, tmp_path: Path) -> Non
         solver_of(tmp_path, values_for(tones, weights={"time": 1.0}))
 
 
-def test_an_encodec_checkpoint_is_where_tuning_starts(tmp_path: Path) -> None:
+def test_an_encodec_checkpoint_is_where_tuning_starts(tones: Path, tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = EncodecConfig(
         sampling_rate=RATE,
@@ -200,8 +161,7 @@ def test_an_encodec_checkpoint_is_where_tuning_starts(tmp_path: Path) -> None:
     seanet = SEANET | {"lstm_layers": 1, "causal": True, "conv_shortcut": True}
     bottleneck = {"kind": "rvq", "num_codebooks": 3, "codebook_size": 8}
     model = {"sample_rate": RATE, "network": seanet, "bottleneck": bottleneck}
-    data = store_tones(tmp_path / "tones.solfa")
-    solver = solver_of(tmp_path / "xp", values_for(data, model=model, continue_from=str(tmp_path / "encodec")))
+    solver = solver_of(tmp_path / "xp", values_for(tones, model=model, continue_from=str(tmp_path / "encodec")))
     solver._persistence.restore()
     audio = torch.randn(1, 1, 200) * 0.1
     with torch.no_grad():

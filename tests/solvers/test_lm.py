@@ -22,7 +22,7 @@ from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard import Outcome
 from tests.models.conditioners.tiny_encoders import write_musicgen
-from tests.solvers.conftest import same_run
+from tests.solvers.conftest import check_resume
 from tests.solvers.toy import changed
 
 CODEC = "mulaw:bits=4,sample_rate=100,num_channels=2"
@@ -130,24 +130,9 @@ def test_it_learns_what_follows_and_uses_the_label_to_know_it(songs: Path, tmp_p
     assert losses[1] - losses[0] == pytest.approx(np.log(2) / 4, abs=0.05)
 
 
-@pytest.mark.parametrize("stop_at", [2, 6])
-def test_conditioned_run_interrupted_and_resumed_equals_an_unbroken_one(
-    songs: Path, tmp_path: Path, stop_at: int
-) -> None:
-    class Crash(Watcher):
-        left = stop_at
-
-        def step(self, done: int, metrics: Any) -> None:
-            Crash.left -= 1
-            if not Crash.left:
-                raise KeyboardInterrupt
-
+def test_conditioned_run_interrupted_and_resumed_equals_an_unbroken_one(songs: Path, tmp_path: Path) -> None:
     values = lm_values(songs, conditioner=LABELS, checkpoint__minutes=1e-9)
-    solver_of(tmp_path / "whole", values).run()
-    with pytest.raises(KeyboardInterrupt):
-        solver_of(tmp_path / "broken", values, Crash()).run()
-    solver_of(tmp_path / "broken", values).run()
-    assert same_run(tmp_path / "whole", tmp_path / "broken")
+    check_resume(tmp_path, lambda folder, watcher: solver_of(folder, values, watcher), 2, 6)
 
 
 class Listener(Watcher):

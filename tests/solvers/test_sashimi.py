@@ -22,61 +22,15 @@ from solfa.solvers.experiment import Experiment
 from solfa.solvers.requests import AudioRequest
 from solfa.solvers.sashimi import SashimiModelConfig, SashimiSolver, SashimiSolverConfig
 from solfa.solvers.sashimi_generation import LikelyClip, keep_likely
+from solfa.solvers.streaming import AudioBlock, DrawsSamples
 from solfa.solvers.trained import open_trained
 from solfa.solvers.watching import GeneratedClip, Watcher, Watchers
-from solfa.store.build import append_arrays
-from solfa.store.plan_file import PlannedClip
-from solfa.store.schema import ArraySpec, DatasetInfo
-from solfa.store.shard import Outcome
-from tests.solvers.conftest import same_run
-from tests.solvers.toy import changed
+from tests.solvers.conftest import check_resume
+from tests.solvers.waveforms import sashimi_values, store_tones
 
 RATE = 1000
 BITS = 6
 HEADS = pytest.mark.parametrize("head", ["categorical", "dml"])
-
-
-def store_tones(root: Path, codec: WaveformCodec, count: int = 10) -> Path:
-    """Store tones of different lengths."""
-    channels = codec.num_channels
-    array = ArraySpec(
-        kind="codes",
-        width=channels,
-        codebook_size=codec.codebook_size,
-        sample_rate=codec.sample_rate,
-        num_channels=channels,
-        hop_length=1,
-        dtype="uint16",
-    )
-    outcomes = []
-    for index in range(count):
-        time = np.arange(60 + 7 * index) / RATE
-        tone = torch.from_numpy(0.5 * np.sin(2 * np.pi * (40 + 6 * index) * time)).float()
-        codes = codec.encode(tone.repeat(1, channels, 1)).array[0].numpy()
-        planned = PlannedClip(f"{index}.wav", f"{index}.wav", f"{index}.wav")
-        outcomes.append(Outcome(planned, codes, num_samples=len(time)))
-    append_arrays(root, DatasetInfo.of(codec.spec, array, {"codec": codec.spec}), outcomes, {}, clips_per_shard=4)
-    return root
-
-
-def values_for(data: Path, **changes: Any) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "solver": "sashimi",
-        "device": "cpu",
-        "dset": {"train": str(data), "hold_out": {"clips": 3}},
-        "dataset": {"segment_seconds": 0.08, "batch_size": 4},
-        "model": {"dim": 8, "n_layers": 1, "pool": [2, 2], "d_state": 8, "dt_min": 0.01, "dt_max": 0.5},
-        "optim": {
-            "epochs": 2,
-            "updates_per_epoch": 3,
-            "optimizer": {"kind": "adamw", "lr": 2e-2, "weight_decay": 0.1},
-            "groups": [{"pattern": "*.dynamics.*", "lr_scale": 0.1}],
-            "schedule": {"kind": "plateau", "metric": "valid.bits_per_sample", "patience": 0},
-            "ema": {"decay": 0.9},
-        },
-        "logging": {"tensorboard": False, "log_updates": 1},
-    }
-    return changed(values, changes)
 
 
 def solver_of(folder: Path, values: dict[str, Any], watcher: Watcher | None = None) -> SashimiSolver:
@@ -94,7 +48,7 @@ def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_learns_far_below_the_bits_of_the_grid(tones: Path, tmp_path: Path, head: str) -> None:
     changes = {"dset": {"train": str(tones), "valid": str(tones)}, "dataset__batch_size": 7, "model__dim": 16}
     optim = {"optim__updates_per_epoch": 45, "optim__epochs": 1, "optim__ema": None}
-    solver = solver_of(tmp_path, values_for(tones, model__output_head=head, **changes, **optim))
+    solver = solver_of(tmp_path, sashimi_values(tones, model__output_head=head, **changes, **optim))
     solver.run()
     found = solver.history[-1]["valid"]
     assert found["bits_per_sample"] < BITS - 1.5
@@ -104,7 +58,7 @@ def test_it_learns_far_below_the_bits_of_the_grid(tones: Path, tmp_path: Path, h
 
 
 def test_the_bits_are_those_of_all_samples_and_of_no_padding(tones: Path, tmp_path: Path) -> None:
-    solver = solver_of(tmp_path, values_for(tones, dataset__valid={"batch_size": 2}))
+    solver = solver_of(tmp_path, sashimi_values(tones, dataset__valid={"batch_size": 2}))
     found = solver.run_stage("valid")["bits_per_sample"]
     nats, count = 0.0, 0
     model = solver.network.eval()
@@ -121,28 +75,17 @@ def test_the_bits_are_those_of_all_samples_and_of_no_padding(tones: Path, tmp_pa
 def test_run_interrupted_and_resumed_equals_an_unbroken_one(
     tones: Path, tmp_path: Path, kind: str, stop_at: int
 ) -> None:
-    class Crash(Watcher):
-        left = stop_at
-
-        def step(self, done: int, metrics: Any) -> None:
-            Crash.left -= 1
-            if not Crash.left:
-                raise KeyboardInterrupt
-
     changes: dict[str, Any] = {"checkpoint__minutes": 1e-9, "model__dropout": 0.1}
     if kind != "categorical":
         changes |= {"model__output_head": "dml", "truncate_seconds": 0.04, "model__gradient_checkpointing": True}
-    values = values_for(tones, **changes)
-    solver_of(tmp_path / "whole", values).run()
-    with pytest.raises(KeyboardInterrupt):
-        solver_of(tmp_path / "broken", values, Crash()).run()
-    solver_of(tmp_path / "broken", values).run()
-    assert same_run(tmp_path / "whole", tmp_path / "broken")
+    values = sashimi_values(tones, **changes)
+    check_resume(tmp_path, lambda folder, watcher: solver_of(folder, values, watcher), stop_at)
 
 
 def test_pieces_change_how_far_gradients_go_back_and_nothing_else(tones: Path, tmp_path: Path) -> None:
     def first_update(name: str, **changes: Any) -> SashimiSolver:
-        solver = solver_of(tmp_path / name, values_for(tones, optim__updates_per_epoch=1, optim__epochs=1, **changes))
+        values = sashimi_values(tones, optim__updates_per_epoch=1, optim__epochs=1, **changes)
+        solver = solver_of(tmp_path / name, values)
         solver.before = solver.run_stage("valid")  # type: ignore[attr-defined]
         solver.run()
         return solver
@@ -161,7 +104,7 @@ def test_pieces_change_how_far_gradients_go_back_and_nothing_else(tones: Path, t
 
 
 def test_dynamics_learn_more_slowly_and_never_decay(tones: Path, tmp_path: Path) -> None:
-    solver = solver_of(tmp_path, values_for(tones))
+    solver = solver_of(tmp_path, sashimi_values(tones))
     groups = {tuple(group["param_names"]): group for group in solver.optimizer.param_groups}
     of_dynamics = [group for names, group in groups.items() if any(".dynamics." in name for name in names)]
     assert [(group["lr"], group["weight_decay"]) for group in of_dynamics] == [(pytest.approx(2e-3), 0.0)]
@@ -178,7 +121,7 @@ def test_clips_are_drawn_with_their_exact_likelihood(tones: Path, tmp_path: Path
 
     listener = Listener()
     generate = {"every": 2, "num_clips": 3, "seconds": 0.05, "sampling": {"temperature": 0.8}}
-    solver = solver_of(tmp_path, values_for(tones, generate=generate, model__output_head=head), listener)
+    solver = solver_of(tmp_path, sashimi_values(tones, generate=generate, model__output_head=head), listener)
     solver.run()
     assert [clip.name for clip in listener.heard] == ["000", "001", "002"]
     solver.load_best()
@@ -198,7 +141,7 @@ def test_clips_are_drawn_with_their_exact_likelihood(tones: Path, tmp_path: Path
 @pytest.fixture(scope="module")
 def trained(tones: Path, tmp_path_factory: pytest.TempPathFactory) -> SashimiSolver:
     folder = tmp_path_factory.mktemp("xp")
-    solver = solver_of(folder, values_for(tones, optim__epochs=1))
+    solver = solver_of(folder, sashimi_values(tones, optim__epochs=1))
     solver.run()
     (folder / "config.json").write_text(json.dumps(solver.cfg.model_dump(mode="json")))
     opened = open_trained(folder)
@@ -234,10 +177,45 @@ def test_the_least_and_the_most_likely_clips_are_rejected(trained: SashimiSolver
     ordered = sorted(bits, key=lambda name: bits[name])
     kept = ask(trained, requests, reject_lowest=0.4, reject_highest=0.1)
     assert [clip.name for clip in kept] == ordered[1:6]
-    with pytest.raises(ConfigError, match="leave none of 1 clips"):
-        ask(trained, requests[:1], reject_lowest=0.7)
     with pytest.raises(ConfigError, match=r"below 1 together, found 0\.5 and 0\.5"):
         ask(trained, requests, reject_lowest=0.5, reject_highest=0.5)
+
+
+def test_blocks_sound_as_the_clips_that_they_make(trained: SashimiSolver, tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "prompt.wav", 0.4 * np.sin(np.arange(40) / 3), RATE, subtype="FLOAT")
+    requests = [AudioRequest("long", 0.6, 1), AudioRequest("short", 0.1, 2), AudioRequest("other", 0.6, 3)]
+    requests.append(AudioRequest("more", 0.1, 1, prompt=tmp_path / "prompt.wav"))
+    heard: dict[str, list[AudioBlock]] = {}
+    counted: list[int] = []
+
+    def hear(block: AudioBlock) -> None:
+        heard.setdefault(block.name, []).append(block)
+        # A block is heard before it is counted, so that who stops at a count has all of it.
+        assert sum(len(one.audio[0]) for blocks in heard.values() for one in blocks) > sum(counted[-1:])
+
+    clips = list(trained.stream_audio(requests, {}, lambda done, total: counted.append(done), hear))
+    assert {clip.name for clip in clips} == set(heard) == {"long", "short", "other", "more"}
+    for clip, alone in zip(clips, ask(trained, requests), strict=True):
+        blocks = heard[clip.name]
+        assert torch.equal(torch.cat([block.audio for block in blocks], dim=1), torch.as_tensor(clip.audio))
+        assert torch.equal(torch.as_tensor(alone.audio), torch.as_tensor(clip.audio))
+        assert [block.is_last for block in blocks] == [False] * (len(blocks) - 1) + [True]
+        assert {block.sample_rate for block in blocks} == {RATE}
+    assert {name: len(blocks) for name, blocks in heard.items()} == {"short": 1, "more": 2, "long": 3, "other": 3}
+
+
+def test_rejecting_all_is_refused_before_anything_is_drawn(trained: SashimiSolver) -> None:
+    with pytest.raises(ConfigError, match="leave none of 1 clips"):
+        trained.stream_audio([AudioRequest("a", 1e6, 0)], {"reject_lowest": 0.7}, lambda done, total: None, None)
+
+
+def test_a_head_says_what_a_temperature_may_mean(tones: Path, trained: SashimiSolver, tmp_path: Path) -> None:
+    assert isinstance(trained, DrawsSamples) and trained.temperature_kinds == ("exact",)
+    for bits, kinds in ((BITS, ("heuristic", "exact")), (12, ("heuristic",))):
+        codec = WaveformCodec(LinearOptions(bits=bits, sample_rate=RATE))
+        data = store_tones(tmp_path / f"{bits}.solfa", codec)
+        solver = solver_of(tmp_path / f"{bits}", sashimi_values(data, model__output_head="dml"))
+        assert solver.temperature_kinds == kinds
 
 
 def test_keeping_all_only_sorts() -> None:
@@ -266,13 +244,13 @@ def test_a_head_is_written_as_its_name_and_its_number_of_components() -> None:
     assert head(**stored) == DmlHeadConfig(n_mixtures=4)
     with pytest.raises(ConfigError, match="n_mixtures: found 4 beside a categorical head"):
         head(n_mixtures=4)
-    with pytest.raises(ConfigError, match="dmll"):
+    with pytest.raises(ConfigError, match=r"output_head\.kind: .*, found 'dmll', did you mean 'dml'"):
         head(output_head="dmll")
 
 
 def test_the_grid_of_the_dataset_is_that_of_the_model(tones: Path, tmp_path: Path) -> None:
     data = store_tones(tmp_path / "linear.solfa", WaveformCodec(LinearOptions(bits=9, sample_rate=RATE)))
-    solver = solver_of(tmp_path / "xp", values_for(data, model__output_head="dml"))
+    solver = solver_of(tmp_path / "xp", sashimi_values(data, model__output_head="dml"))
     assert (solver.head.num_classes, solver.network.num_classes, solver.codec.grid.kind) == (512, 512, "linear")
     assert solver.run_stage("valid")["bits_per_sample"] == pytest.approx(9, abs=1.5)
 
@@ -280,12 +258,12 @@ def test_the_grid_of_the_dataset_is_that_of_the_model(tones: Path, tmp_path: Pat
 def test_data_that_are_not_mono_waveforms_get_a_sentence(tones: Path, tmp_path: Path) -> None:
     stereo = WaveformCodec(MulawOptions(bits=BITS, sample_rate=RATE, num_channels=2))
     with pytest.raises(ConfigError, match="models one channel, found 2"):
-        solver_of(tmp_path, values_for(store_tones(tmp_path / "stereo.solfa", stereo)))
+        solver_of(tmp_path, sashimi_values(store_tones(tmp_path / "stereo.solfa", stereo)))
     with pytest.raises(ConfigError, match="packed rows join clips"):
-        solver_of(tmp_path, values_for(tones, dataset__mode={"kind": "pack"}))
+        solver_of(tmp_path, sashimi_values(tones, dataset__mode={"kind": "pack"}))
     with pytest.raises(ConfigError, match="the dataset has 64, found 256"):
-        solver_of(tmp_path, values_for(tones, model__num_classes=256))
+        solver_of(tmp_path, sashimi_values(tones, model__num_classes=256))
     facts = {"array": {}, "codec": "solfa_24khz"}
-    cfg = parse_config(SashimiSolverConfig, values_for(tones), "sashimi")
+    cfg = parse_config(SashimiSolverConfig, sashimi_values(tones), "sashimi")
     with pytest.raises(ConfigError, match="as mulaw and linear store them, found solfa_24khz"):
         SashimiSolver(cfg, Experiment(tmp_path, "sashimi"), facts)

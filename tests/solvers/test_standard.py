@@ -1,6 +1,7 @@
 import logging
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from solfa.errors import ConfigError, SolfaError
 from solfa.solvers.averages import Metrics
 from solfa.solvers.checkpoint import read_state
 from solfa.solvers.watching import Watcher
-from tests.solvers.conftest import Toy, same_run
+from tests.solvers.conftest import Crash, Toy, check_resume, same_run
 from tests.solvers.toy import ToySolver
 
 
@@ -24,18 +25,6 @@ class Diary(Watcher):
 
     def stage_finished(self, stage: str, epoch: int, metrics: Any, seconds: float) -> None:
         self.events.append((stage, epoch))
-
-
-class Crash(Watcher):
-    """Fails at the n-th step that it is told of."""
-
-    def __init__(self, after: int) -> None:
-        self.left = after
-
-    def step(self, done: int, metrics: Any) -> None:
-        self.left -= 1
-        if not self.left:
-            raise KeyboardInterrupt
 
 
 def test_stages_run_in_order_every_so_many_epochs_and_after_the_last(toy: Toy, tmp_path: Path) -> None:
@@ -55,13 +44,8 @@ def test_an_epoch_has_exactly_its_updates_whatever_the_length_of_the_loader(
     assert solver.schedules["optimizer"].updates == 2 * updates
 
 
-@pytest.mark.parametrize("after", [1, 3, 7, 8, 11, 20, 22])
-def test_run_interrupted_after_any_update_ends_as_an_unbroken_one(toy: Toy, tmp_path: Path, after: int) -> None:
-    toy(tmp_path / "whole").run()
-    with pytest.raises(KeyboardInterrupt):
-        toy(tmp_path / "broken", Crash(after), checkpoint__minutes=1e-9).run()
-    toy(tmp_path / "broken", checkpoint__minutes=1e-9).run()
-    assert same_run(tmp_path / "whole", tmp_path / "broken")
+def test_run_interrupted_after_any_update_ends_as_an_unbroken_one(toy: Toy, tmp_path: Path) -> None:
+    check_resume(tmp_path, partial(toy, checkpoint__minutes=1e-9), 1, 3, 7, 8, 11, 20, 22)
 
 
 def test_resume_with_other_numbers_of_workers_changes_nothing(toy: Toy, tmp_path: Path) -> None:

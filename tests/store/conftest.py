@@ -12,11 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from store_maker import SMALL, build
 
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here cuts the power, and fsync takes most of the time; tests/files proves that it is called."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+from tests.disks import no_waiting_for_disks  # noqa: F401
 
 
 @pytest.fixture(scope="session")

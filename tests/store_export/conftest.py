@@ -10,6 +10,7 @@ from solfa.store.dataset import Dataset, open_dataset
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard import Outcome
+from tests.disks import no_waiting_for_disks  # noqa: F401
 
 CODES = ArraySpec(
     kind="codes", width=4, codebook_size=2048, sample_rate=32000, num_channels=1, hop_length=640, dtype="uint16"

@@ -21,11 +21,11 @@ def build_mot(config: MoTConfig) -> MoT:
     model = MoT(config, base, donor)
     if donor is not None and not model.takes_tables:
         found = f"{donor.model.num_codebooks} codebooks of {donor.model.codebook_size}"
-        wanted = "{} of {}".format(*config.codes_shape)
+        wanted = "{} of {} in the layout {}".format(*config.codes_shape, config.layout.kind)
         if not isinstance(config.ffn, Bridge):
             raise ConfigError(
                 f"model.donor: {config.donor} would give nothing: ffn {config.ffn.kind} takes no layers, and its "
-                f"{found} do not fit {wanted} in the layout {config.layout.kind}; leave the donor out, or use a bridge"
+                f"{found} do not fit {wanted}; leave the donor out, or use a bridge"
             )
         logger.warning(
             "donor %s: its %s are not used for %s; tables and heads start afresh", config.donor, found, wanted

@@ -5,13 +5,14 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from solfa.errors import StoreError
 from solfa.store.lease import Lease
 
-# One process that imports once and forks a child per run, before it has any thread of its own.
+# One process that imports once for all tests and forks a child per run, before it has any thread of its own.
 DRIVER = """
 import json, os, signal, sys, time
 from solfa.encoding.pre_encode import parse_pre_encode
@@ -29,15 +30,18 @@ def start(settings, environment):
     finally:
         os._exit(code)
 
-stages, codes = json.loads(sys.argv[1]), []
-for stage in stages:
+def drive(stage):
     children = [start(stage["settings"], environment) for environment in stage["environments"]]
     if stage["kill_after"]:
         time.sleep(stage["kill_after"])
         for child in children:
             os.kill(child, signal.SIGKILL)
-    codes.append([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
-print(json.dumps(codes))
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+for line in sys.stdin:
+    folder, stages = json.loads(line)
+    os.chdir(folder)
+    print(json.dumps([drive(stage) for stage in stages]), flush=True)
 """
 
 
@@ -45,18 +49,29 @@ def stage(settings, *environments, kill_after=None):
     return {"settings": settings, "environments": environments, "kill_after": kill_after}
 
 
-def drive(*stages):
-    """Run the stages one after the other, the processes of each at once; return their exit codes."""
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, json.dumps(stages)],
+@pytest.fixture(scope="module")
+def driver():
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    ) as process:
+        yield process
+        process.stdin.close()
+
+
+@pytest.fixture
+def drive(driver):
+    """Run stages one after the other, the processes of each at once; return their exit codes."""
+
+    def run(*stages):
+        driver.stdin.write(json.dumps([str(Path.cwd()), stages]) + "\n")
+        driver.stdin.flush()
+        return json.loads(driver.stdout.readline())
+
+    return run
 
 
 @pytest.fixture
@@ -66,7 +81,9 @@ def collection(wav, tmp_path):
     (tmp_path / "audio/broken.wav").write_bytes(b"RIFF")
 
 
-def test_a_run_that_was_killed_again_and_again_ends_with_the_same_files(collection, run, settings, tmp_path, digest):
+def test_a_run_that_was_killed_again_and_again_ends_with_the_same_files(
+    collection, run, drive, settings, tmp_path, digest
+):
     run()
     expected = digest(tmp_path / "out")
     (tmp_path / "out").rename(tmp_path / "expected")
@@ -79,7 +96,7 @@ def test_a_run_that_was_killed_again_and_again_ends_with_the_same_files(collecti
     assert not list((tmp_path / "out").rglob(".*"))
 
 
-def test_killing_at_random_moments_changes_nothing(collection, run, settings, tmp_path, digest):
+def test_killing_at_random_moments_changes_nothing(collection, run, drive, settings, tmp_path, digest):
     run(batch_size=1)
     expected = digest(tmp_path / "out")
     (tmp_path / "out").rename(tmp_path / "expected")
@@ -103,7 +120,7 @@ def test_a_torn_or_half_written_item_does_not_count(collection, run, tmp_path, d
 
 
 def test_two_ranks_at_once_share_the_items_without_repeating_any(
-    collection, run, read, failures, settings, tmp_path, digest
+    collection, run, drive, read, failures, settings, tmp_path, digest
 ):
     run()
     alone = read()
