@@ -11,10 +11,11 @@ from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.models.conditions import Conditions
 from solfa.models.generation import GenerationSettings, generate
-from solfa.solvers import lm as lm_module
+from solfa.solvers import codes as codes_module
 from solfa.solvers.checkpoint import read_state
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.lm import LMConfig, LMSolver
+from solfa.solvers.lm_generation import ClipRequest, generate_clips
 from solfa.solvers.watching import GeneratedClip, Watcher, Watchers
 from solfa.store.build import append_arrays
 from solfa.store.dataset import open_dataset
@@ -162,8 +163,9 @@ def test_generated_clip_is_what_the_model_generates_for_that_seed(songs: Path, t
     solver = solver_of(tmp_path, lm_values(songs, conditioner=LABELS))
     solver.network.eval()
     settings = GenerationSettings(guidance_scale=2.0)
-    requests = [lm_module.ClipRequest(str(seed), 0.1, seed, {"genre": "up"}) for seed in (5, 6)]
-    clips = list(lm_module.generate_clips(solver.network, solver.load_codec(), requests, settings))
+    requests = [ClipRequest(str(seed), 0.1, seed, {"genre": "up"}) for seed in (5, 6)]
+    network, codec = solver.network, solver.load_codec()
+    clips = list(generate_clips(network.lm, network.conditioners.prepare, codec, requests, settings))
     conditions = solver.network.conditioners(solver.network.conditioners.tokenize([{"genre": "up"}]))
     with torch.no_grad():
         codes = generate(solver.network.lm, conditions, 10, settings, seeds=[6])
@@ -175,7 +177,7 @@ def test_the_codec_is_not_loaded_while_training(songs: Path, tmp_path: Path, mon
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("the codec was loaded")
 
-    monkeypatch.setattr(lm_module, "load_codec", refuse)
+    monkeypatch.setattr(codes_module, "load_codec", refuse)
     solver_of(tmp_path, lm_values(songs)).run()
 
 

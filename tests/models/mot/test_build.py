@@ -132,9 +132,8 @@ def test_sizes_must_be_known() -> None:
 
 
 def test_delays_that_do_not_fit_are_refused() -> None:
-    model = build("//tiny", layout={"kind": "delay", "delays": [0, 1]})
     with pytest.raises(ConfigError, match=r"each of the 3 codebooks, found 2 \[0, 1\]"):
-        model.layout(4)
+        build("//tiny", layout={"kind": "delay", "delays": [0, 1]})
 
 
 def test_the_hash_of_a_donor_follows_its_weights(donor: Path, tmp_path: Path) -> None:
