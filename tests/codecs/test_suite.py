@@ -173,6 +173,7 @@ def test_the_spec_loads_an_equal_codec(
     assert torch.equal(again.encode(audio).array, codec.encode(audio).array)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_agrees_and_loads_the_model_libraries_only_when_needed(
     codecs: dict[str, Codec], tmp_path: Path
 ) -> None:

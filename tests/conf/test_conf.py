@@ -1,5 +1,5 @@
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -29,11 +29,12 @@ OF_AUDIO_EXPERTS = {"mot"}
 """Folders inside a group whose files are for audio experts on a text model."""
 
 
-@pytest.fixture(scope="module")
-def main() -> Any:
-    from solfa.train import main as entry
+@cache
+def settings_of(path: Path) -> SolverConfig:
+    """Compose a run that chooses a file, and validate it."""
+    from solfa.train import main
 
-    return entry
+    return main.settings(main.compose(overrides_for(path))).cfg
 
 
 def task_of(path: Path) -> str:
@@ -54,11 +55,10 @@ def overrides_for(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.parts[0] in GROUPS], ids=str)
-def test_every_file_of_a_group_composes_to_valid_settings(main: Any, path: Path) -> None:
+def test_every_file_of_a_group_composes_to_valid_settings(path: Path) -> None:
     if path == Path("solver/standard.yaml"):
         pytest.skip("what solvers begin with, no solver itself")
-    settings = main.settings(main.compose(overrides_for(path)))
-    assert isinstance(settings.cfg, SolverConfig)
+    assert isinstance(settings_of(path), SolverConfig)
 
 
 def test_there_is_no_file_that_nothing_checks() -> None:
@@ -69,9 +69,9 @@ def test_there_is_no_file_that_nothing_checks() -> None:
             assert read_team(CONF / path)
 
 
-def test_every_solver_has_a_file_that_chooses_it(main: Any) -> None:
+def test_every_solver_has_a_file_that_chooses_it() -> None:
     solvers = [path for path in FILES if path.parts[0] == "solver" and path.name != "standard.yaml"]
-    chosen = {main.settings(main.compose(overrides_for(path))).cfg.solver for path in solvers}
+    chosen = {settings_of(path).solver for path in solvers}
     assert chosen == set(own_solvers())
 
 

@@ -1,6 +1,5 @@
 import json
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +28,8 @@ MODES: list[Modes] = [
     Pad(max_frames_per_batch=120),
     Pack(num_frames=30, batch_size=4),
 ]
-NUMBERS = list(product([1, 2, 3], [0, 1, 3]))
+NUMBERS = [(1, 0), (1, 3), (2, 1), (3, 0), (3, 2)]
+"""Ranks, and worker processes of each."""
 
 
 class GlobalBatch(NamedTuple):

@@ -12,7 +12,7 @@ from solfa.codecs.loading import load_codec
 from solfa.models.codec.model import CodecModel
 from solfa.ops.audio_metrics import si_sdr
 from solfa.store.dataset import open_dataset
-from tests.integration.commands import run
+from tests.integration.commands import run, solfa_here
 from tests.integration.conftest import Solfa
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ BOUND_DB = 3.0
 @pytest.fixture(scope="module")
 def dora_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dora")
-    run(folder, "dora", "run", "solver=compression/debug")
+    solfa_here(folder, "train", "solver=compression/debug")
     return folder
 
 

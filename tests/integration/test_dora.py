@@ -58,13 +58,13 @@ def only_experiment(dora_dir: Path) -> Path:
     return folder
 
 
-def workers_of(process: "subprocess.Popen[bytes]", dora_dir: Path) -> list[int]:
-    """Wait until both processes train, and give their ids."""
+def workers_of(process: "subprocess.Popen[bytes]", dora_dir: Path, count: int) -> list[int]:
+    """Wait until all processes train, and give their ids."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         assert process.poll() is None, "the run ended before it trained"
         texts = [path.read_text() for path in dora_dir.glob("xps/*/alive.*")]
-        if len(texts) == 2 and all(texts):
+        if len(texts) == count and all(texts):
             return [int(text) for text in texts]
         time.sleep(0.05)
     raise AssertionError("the run did not begin to train")
@@ -102,15 +102,17 @@ def test_a_grid_is_shown_and_its_folders_are_made(dora_dir):
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes as Linux shows them")
 @pytest.mark.parametrize(
-    ("command", "number", "code"),
-    [([*DORA, "run", "-d"], signal.SIGTERM, 143), ([*SOLFA_TRAIN, "-d"], signal.SIGKILL, -9)],
+    ("command", "number", "code", "count"),
+    [
+        ([*DORA, "run", "-d"], signal.SIGTERM, 143, 2),  # of workers there are two where there is no GPU
+        ([*SOLFA_TRAIN, "--ddp-workers", "1"], signal.SIGKILL, -9, 1),
+    ],
     ids=["dora, asked to stop", "solfa, killed"],
 )
-def test_ending_the_parent_ends_both_workers_which_save(tmp_path, command, number, code):
-    """Without a GPU and without a number of workers there are two."""
+def test_ending_the_parent_ends_its_workers_which_save(tmp_path, command, number, code, count):
     with running(tmp_path, [*command, *SLOW]) as process:
-        workers = workers_of(process, tmp_path)
-        assert len(set(workers) | {process.pid, os.getpid()}) == 4
+        workers = workers_of(process, tmp_path, count)
+        assert len({*workers, process.pid, os.getpid()}) == count + 2
         process.send_signal(number)
         assert process.wait(100) == code
         wait_until_gone(workers)

@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.slow
+
 
 def crash_points() -> list[str]:
     """Every point that the code names, so that a new one is tested without being listed here."""

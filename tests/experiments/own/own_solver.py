@@ -3,7 +3,7 @@
 import os
 import time
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -30,6 +30,11 @@ class Number(torch.nn.Module):
 class OwnSolver(StandardSolver[OwnConfig]):
     Config: ClassVar[type[SolverConfig]] = OwnConfig
 
+    def __init__(self, cfg: OwnConfig, *arguments: Any) -> None:
+        if cfg.fail:  # before Fabric is imported, which takes seconds
+            raise RuntimeError("asked to fail")
+        super().__init__(cfg, *arguments)
+
     def build_dataloaders(self) -> None:
         self.dataloaders["train"] = [torch.full((2, 1), self.cfg.target)] * 2
         self.dataloaders["valid"] = [torch.full((2, 1), self.cfg.target)]
@@ -41,8 +46,6 @@ class OwnSolver(StandardSolver[OwnConfig]):
 
     def run_step(self, idx, batch, metrics):
         time.sleep(self.cfg.seconds_per_step)
-        if self.cfg.fail:
-            raise RuntimeError("asked to fail")
         loss = (self.model() - batch).square().mean()
         if self.is_training:
             self.update(loss)
