@@ -152,7 +152,10 @@ def test_unknown_teams_and_empty_places_are_answered(solfa_info, monkeypatch, tm
 
 def test_a_log_is_followed_from_before_it_exists_until_it_is_interrupted(dora_dir):
     log = dora_dir / "xps/c0ffee12/solver.log.0"
+    # Where these tests were started in the background, Ctrl-C is ignored, and what they start would ignore it, too.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen([*COMMAND, "c0", "-t"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, before)
     try:
         assert process.stderr is not None and process.stdout is not None
         assert process.stderr.readline() == f"waiting for {log}\n"
