@@ -28,7 +28,7 @@ from quality.page import listening_clips, renditions, write_page
 from quality.summary import summarise, terminal_table, write_tables
 
 from solfa.errors import ConfigError, SolfaError
-from solfa.ui.terminal import console, errors, print_table, progress_bar, visible
+from solfa.ui.terminal.console import console, errors, print_table, progress_bar, visible
 
 
 def numbers(text: str) -> list[int]:

@@ -73,7 +73,7 @@ def _weights(path: Path) -> str:
     for name, tensor in sorted(torch.load(path, weights_only=True)["states"]["model"].items()):
         if isinstance(tensor, torch.Tensor):
             digest.update(name.encode())
-            digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.ndim else bytes())
+            digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.ndim else b"")
     return digest.hexdigest()[:16]
 
 

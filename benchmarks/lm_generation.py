@@ -25,12 +25,12 @@ from typing import Any
 import torch
 
 from solfa.environment.allocator import worker_environment
-from solfa.models.conditions import Conditions
-from solfa.models.generation import GenerationSettings, generate
-from solfa.models.lm import CodecLM, CodecLMConfig, cross_entropy, inputs_and_targets
-from solfa.nn.half import halve_linears
-from solfa.nn.int8 import quantise_linears
-from solfa.nn.packed import pack_linears
+from solfa.models.lm.conditions import Conditions
+from solfa.models.lm.generation import GenerationSettings, generate
+from solfa.models.lm.network import CodecLM, CodecLMConfig, cross_entropy, inputs_and_targets
+from solfa.nn.linears.half import halve_linears
+from solfa.nn.linears.int8 import quantise_linears
+from solfa.nn.linears.packed import pack_linears
 
 CODEBOOKS, CODEBOOK_SIZE, DIM, HEADS, FFN_DIM, TEXT_TOKENS = 4, 2048, 1024, 16, 4096, 8
 EXTRA_STEPS = CODEBOOKS - 1

@@ -23,17 +23,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from solfa.data.batches import Crop
-from solfa.data.loading import Loader, make_loader
+from solfa.data.batching.loader import Loader, make_loader
+from solfa.data.batching.modes import Crop
 from solfa.environment.allocator import worker_environment
-from solfa.models.conditions import Conditions
-from solfa.models.lm import CodecLM, CodecLMConfig, InputsAndTargets, cross_entropy, inputs_and_targets
+from solfa.models.lm.conditions import Conditions
+from solfa.models.lm.network import CodecLM, CodecLMConfig, InputsAndTargets, cross_entropy, inputs_and_targets
 from solfa.ops.patterns import Delay
-from solfa.store.build import append_arrays
+from solfa.store.array_dataset import append_arrays
 from solfa.store.dataset import open_dataset
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
-from solfa.store.shard import Outcome
+from solfa.store.shard_writer import Outcome
 
 CODEBOOKS, CODEBOOK_SIZE, DIM, HEADS, FFN_DIM, TEXT_TOKENS = 4, 2048, 1024, 16, 4096, 8
 SPEC = ArraySpec(

@@ -22,16 +22,16 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from waveform_heads.report import paired_interval
 
 from solfa.codecs.protocol import Encoded
-from solfa.data.dset import Source
-from solfa.data.opening import OpenedSource, open_sources
-from solfa.models.lm import cross_entropy
-from solfa.models.mot.base import load_base
-from solfa.solvers.mot import MoTSolver
-from solfa.solvers.requests import AudioRequest
+from solfa.data.sources.dset import Source
+from solfa.data.sources.stage_source import OpenedSource, open_sources
+from solfa.generate.request import AudioRequest
+from solfa.models.lm.network import cross_entropy
+from solfa.models.mot.text_base import load_base
+from solfa.solvers.tasks.mot import MoTSolver
 from solfa.solvers.trained import open_trained
-from solfa.ui.markup import Markup, element
-from solfa.ui.picture import spectrogram_db, spectrogram_png
-from solfa.ui.samples import write_sample
+from solfa.ui.clip_files import write_sample
+from solfa.ui.html.markup import Markup, element
+from solfa.ui.html.picture import spectrogram_db, spectrogram_png
 
 BATCH = 8
 PROMPTS = (

@@ -17,9 +17,9 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from solfa.models.heads import CategoricalHead, DmlHead, OutputHead
-from solfa.models.sashimi import Sashimi, SashimiConfig
-from solfa.models.sashimi_fused import FusedStepper, fused_stepper
+from solfa.models.sashimi.heads import CategoricalHead, DmlHead, OutputHead
+from solfa.models.sashimi.kernel import FusedStepper, fused_stepper
+from solfa.models.sashimi.network import Sashimi, SashimiConfig
 from solfa.ops.temperature import draw_uniforms
 
 NUM_CLASSES = 256

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from solfa.version import __version__
 
 if TYPE_CHECKING:
-    from solfa.codecs.loading import load_codec
+    from solfa.codecs.catalogue import load_codec
     from solfa.encoding.api import encode
     from solfa.store.dataset import open_dataset
 
@@ -21,7 +21,7 @@ __all__ = ["__version__", "encode", "load_codec", "open_dataset"]
 
 _HOMES = {
     "encode": "solfa.encoding.api",
-    "load_codec": "solfa.codecs.loading",
+    "load_codec": "solfa.codecs.catalogue",
     "open_dataset": "solfa.store.dataset",
 }
 

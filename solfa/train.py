@@ -5,9 +5,9 @@ compose (Hydra) ──► validate (pydantic) ──► the settings of the expe
 
 from dora.xp import XP
 
-from solfa.experiments.composing import ExperimentMain
-from solfa.experiments.running import run_experiment
-from solfa.experiments.workers import supply_dora
+from solfa.experiments.compose.experiment_main import ExperimentMain
+from solfa.experiments.processes.ddp import supply_dora
+from solfa.experiments.run.execution import run_experiment
 
 supply_dora()
 

@@ -11,7 +11,7 @@ from dora._utils import get_main
 main = get_main(package="solfa")
 assert main is solfa.train.main and pickle.loads(pickle.dumps(main)) is main
 assert (main.package, main.main_module, main.name) == ("solfa", "train", "solfa")
-assert dora.run.start_ddp_workers.__module__ == "solfa.experiments.workers"
+assert dora.run.start_ddp_workers.__module__ == "solfa.experiments.processes.ddp"
 print(main.compose([]).cfg.solver, main.dora.dir)
 """
 
@@ -28,7 +28,7 @@ def test_dora_finds_it_in_a_clone_and_can_send_it_to_a_job(tmp_path):
 
 def test_reading_settings_does_not_import_what_only_training_needs():
     code = (
-        "import sys, solfa.train; from solfa.solvers.finding import find_solver; find_solver('lm'); "
+        "import sys, solfa.train; from solfa.solvers.catalogue import find_solver; find_solver('lm'); "
         "print(*(name for name in ('lightning', 'transformers', 'torch._dynamo', 'diffusers') if name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)

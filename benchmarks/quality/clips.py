@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solfa.audio.probe import probe
-from solfa.audio.read import read_span
+from solfa.audio.reader import read_span
 from solfa.audio.recording import Location
 from solfa.errors import AudioError, ConfigError
 

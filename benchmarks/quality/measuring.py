@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from solfa.files.digest import value_sha256
-from solfa.files.publish import replace_atomically
+from solfa.files.whole_files import replace_atomically
 
 from .clips import Clip, Mono, read_excerpt
 from .competitors import System

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import numpy as np
 
-from solfa.files.publish import replace_atomically
-from solfa.ui.charts import axis
-from solfa.ui.document import html_document
-from solfa.ui.listening import data_uri, excerpt, flac, levels
-from solfa.ui.markup import Markup, element
+from solfa.files.whole_files import replace_atomically
+from solfa.ui.html.charts import axis
+from solfa.ui.html.document import html_document
+from solfa.ui.html.excerpt import data_uri, excerpt, flac, levels
+from solfa.ui.html.markup import Markup, element
+from solfa.ui.html.picture import RANGE_DB, frequency_ticks, spectrogram_db, spectrogram_png, time_ticks
+from solfa.ui.html.report import POLICY
+from solfa.ui.html.report_data import Sound
 from solfa.ui.numbers import duration
-from solfa.ui.page import Sound
-from solfa.ui.picture import RANGE_DB, frequency_ticks, spectrogram_db, spectrogram_png, time_ticks
-from solfa.ui.report import POLICY
 from solfa.version import __version__
 
 from .clips import SAMPLE_RATE, Clip, Mono, read_excerpt, spread

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from math import log2
 
-from solfa.ui.listening import data_uri
-from solfa.ui.markup import Markup, element
-from solfa.ui.page import Sound
-from solfa.ui.picture import spectrogram_db, spectrogram_png
+from solfa.ui.html.excerpt import data_uri
+from solfa.ui.html.markup import Markup, element
+from solfa.ui.html.picture import spectrogram_db, spectrogram_png
+from solfa.ui.html.report_data import Sound
 
 from .summary import Group, Line
 

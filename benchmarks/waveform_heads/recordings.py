@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from solfa.audio.probe import probe
-from solfa.audio.read import read_span
+from solfa.audio.reader import read_span
 from solfa.audio.recording import Location
-from solfa.data.segments import stable_key
+from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff")

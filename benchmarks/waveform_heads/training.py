@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import save_file
 
 from solfa.errors import ConfigError
-from solfa.files.publish import replace_atomically
-from solfa.models.sashimi import SashimiConfig
-from solfa.solvers.optim import AdamW, OptimConfig, build_optimizer, build_schedule
-from solfa.solvers.parameter_groups import ParameterGroup
-from solfa.solvers.schedules import Cosine
+from solfa.files.whole_files import replace_atomically
+from solfa.models.sashimi.network import SashimiConfig
+from solfa.solvers.optim.optimizer import AdamW, OptimConfig, build_optimizer, build_schedule
+from solfa.solvers.optim.parameter_groups import ParameterGroup
+from solfa.solvers.optim.schedules import Cosine
 
 from .contenders import Contender, WaveformModel
 from .recordings import Excerpts, Split, training_crops

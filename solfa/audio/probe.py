@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from solfa.audio import pyav, sndfile
-from solfa.audio.byte_range import ByteRange, open_range
-from solfa.audio.formats import AV_EXTENSIONS
+from solfa.audio.decoders import pyav, sndfile
+from solfa.audio.decoders.byte_range import ByteRange, open_range
+from solfa.audio.file_types import AV_EXTENSIONS
 from solfa.audio.recording import AudioInfo, Location, Recording
-from solfa.audio.sources.locate import locate_recording
+from solfa.audio.sources.location import locate_recording
 from solfa.errors import AudioError
 
 MAX_SAMPLES_PER_BYTE = 8192

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solfa.cli.dataset import DatasetArgument
-from solfa.ui.terminal import console, human_bytes, human_seconds, progress_bar, visible
+from solfa.ui.terminal.console import console, human_bytes, human_seconds, progress_bar, visible
 
 if TYPE_CHECKING:
     from solfa.store.legacy import ArrayLayout
@@ -45,8 +45,8 @@ def decode(
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
 ) -> None:
     """Decode clips back to audio files, named after their ids; files that exist are kept."""
-    from solfa.codecs.loading import load_codec
-    from solfa.encoding.reconstruct import decode_dataset
+    from solfa.codecs.catalogue import load_codec
+    from solfa.encoding.decoding import decode_dataset
     from solfa.errors import ConfigError
     from solfa.store.dataset import open_dataset
 
@@ -80,8 +80,8 @@ def export(
     from solfa.encoding.silence import encoded_silence
     from solfa.errors import ConfigError
     from solfa.store.dataset import open_dataset
-    from solfa.store.export.exporting import export_dataset
-    from solfa.store.export.formats import ExportFormat
+    from solfa.store.export.dataset_export import export_dataset
+    from solfa.store.export.format_names import ExportFormat
 
     names = [choice.value for choice in ExportFormat]
     if format not in names:
@@ -122,8 +122,8 @@ def import_(
 ) -> None:
     """Import arrays that another tool encoded, and carry on from there."""
     from solfa.config import parse_config
-    from solfa.encoding.import_legacy import ArrayFacts, import_legacy
-    from solfa.ui.terminal import print_failures
+    from solfa.encoding.legacy_import import ArrayFacts, import_legacy
+    from solfa.ui.terminal.console import print_failures
 
     given = {"kind": kind, "sample_rate": sample_rate, "hop_length": hop_length, "codebook_size": codebook_size}
     said = {name: value for name, value in given.items() if value is not None}

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solfa.ui.numbers import plural
-from solfa.ui.terminal import (
+from solfa.ui.terminal.console import (
     console,
     human_bytes,
     human_seconds,
@@ -56,7 +56,7 @@ def status(dataset: DatasetArgument) -> None:
 
 def verify(dataset: DatasetArgument) -> None:
     """Check every hash, length, checksum and row against the plan; exit 1 with a list if anything is wrong."""
-    from solfa.store.verify import verify as run
+    from solfa.store.verification import verify as run
 
     with progress_bar("verifying", "shards") as bar:
         result = run(dataset, bar)
@@ -95,11 +95,11 @@ def inspect(
     decode: Annotated[bool, typer.Option(help="Decode clips, so that they can be heard.")] = True,
 ) -> None:
     """Show statistics of a dataset, and write a page with players, spectrograms and histograms."""
-    from solfa.codecs.loading import load_codec
-    from solfa.encoding.reconstruct import check_codec, originals
+    from solfa.codecs.catalogue import load_codec
+    from solfa.encoding.decoding import check_codec, originals
     from solfa.store.dataset import open_dataset
-    from solfa.ui.dataset_page import dataset_page
-    from solfa.ui.report import write_report
+    from solfa.ui.html.dataset_page import dataset_page
+    from solfa.ui.html.report import write_report
 
     opened = open_dataset(dataset)
     loaded = load_codec(codec or opened.info.codec) if decode else None

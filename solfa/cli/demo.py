@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from solfa.codecs.names import DEFAULT_CODEC
-from solfa.ui.terminal import console, print_facts, visible
+from solfa.codecs.default_name import DEFAULT_CODEC
+from solfa.ui.terminal.console import console, print_facts, visible
 
 
 def add_to(app: typer.Typer) -> None:
@@ -22,7 +22,7 @@ def demo(
 ) -> None:
     """Synthesise a small collection, encode it, verify it, decode it, and write a page to look at and listen to."""
     from solfa.cli.encode import EncodeView, print_report
-    from solfa.demo.run import run_demo
+    from solfa.demo.walkthrough import run_demo
 
     with EncodeView() as view:
         result = run_demo(out, codec, listener=view, say=lambda text: console.print(f"[dim]·[/] {visible(text)}"))

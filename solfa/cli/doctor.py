@@ -3,7 +3,7 @@
 import typer
 from rich.table import Table
 
-from solfa.ui.terminal import console, visible
+from solfa.ui.terminal.console import console, visible
 
 _COLOURS = {"ok": "green", "warn": "yellow", "missing": "dim"}
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from solfa.cli.own_modules import reach_own_modules
 
 if TYPE_CHECKING:
-    from solfa.experiments.composing import ExperimentMain
+    from solfa.experiments.compose.experiment_main import ExperimentMain
 
 
 def load_main() -> "ExperimentMain":

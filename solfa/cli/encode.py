@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solfa.codecs.names import DEFAULT_CODEC
+from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.ui.numbers import plural
-from solfa.ui.terminal import Bar, console, human_bytes, human_seconds, print_facts, print_failures, visible
+from solfa.ui.terminal.console import Bar, console, human_bytes, human_seconds, print_facts, print_failures, visible
 
 if TYPE_CHECKING:
-    from solfa.encoding.report import EncodeReport, Totals
+    from solfa.encoding.progress import EncodeReport, Totals
 
 EXAMPLES = """
 [bold]Examples[/]

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solfa.ui.numbers import plural, short
-from solfa.ui.terminal import human_bytes, print_facts, visible
+from solfa.ui.terminal.console import human_bytes, print_facts, visible
 
 if TYPE_CHECKING:
-    from solfa.codecs.own import OwnCodec
+    from solfa.codecs.families.trained import OwnCodec
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -38,9 +38,9 @@ def export_codec(
     """Write the best weights of a codec that was trained here as a folder that --codec takes."""
     import os
 
-    from solfa.codecs.own import export_codec as export
-    from solfa.environment.experiments import find_experiment
+    from solfa.codecs.families.trained import export_codec as export
     from solfa.environment.teams import load_environment
+    from solfa.xp.record import find_experiment
 
     folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
     codec = export(folder, directory, half=half)

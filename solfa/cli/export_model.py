@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solfa.cli.own_modules import reach_own_modules
-from solfa.ui.terminal import console, visible
+from solfa.ui.terminal.console import console, visible
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -35,9 +35,9 @@ def export_model(
     """Write the best weights of an experiment as a checkpoint for other tools."""
     import os
 
-    from solfa.environment.experiments import find_experiment
     from solfa.environment.teams import load_environment
     from solfa.solvers.trained import open_trained
+    from solfa.xp.record import find_experiment
 
     folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
     reach_own_modules()

@@ -8,10 +8,10 @@ import typer
 
 from solfa.cli.own_modules import reach_own_modules
 from solfa.ui.numbers import plural
-from solfa.ui.terminal import console, visible
+from solfa.ui.terminal.console import console, visible
 
 if TYPE_CHECKING:
-    from solfa.solvers.requests import AudioRequest
+    from solfa.generate.request import AudioRequest
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -93,10 +93,10 @@ def generate(
     import os
 
     from solfa.cli.generating import generate_into
-    from solfa.environment.experiments import find_experiment
     from solfa.environment.teams import load_environment
-    from solfa.solvers.requests import AudioRequest
+    from solfa.generate.request import AudioRequest
     from solfa.solvers.trained import open_trained
+    from solfa.xp.record import find_experiment
 
     folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
     _expect("--weights", weights, ("fp32", "fp16", "int8"))
@@ -121,7 +121,7 @@ def _requests(wanted: "AudioRequest", captions: Path | None, num: int) -> "list[
     from dataclasses import replace
 
     from solfa.errors import ConfigError
-    from solfa.solvers.request_files import read_requests
+    from solfa.generate.request_files import read_requests
 
     if captions is not None:
         if wanted.text is not None:
@@ -164,8 +164,8 @@ def _refuse_existing(
     out: Path, requests: "Sequence[AudioRequest]", audio_format: str, overwrite: bool, is_streamed: bool
 ) -> None:
     from solfa.errors import ConfigError
-    from solfa.store.export.names import flat_name
-    from solfa.ui.partial_samples import partial_path
+    from solfa.store.export.file_names import flat_name
+    from solfa.ui.partial_clips import partial_path
 
     if out.exists() and not out.is_dir():
         raise ConfigError(f"--out: expected a folder, found the file {out}")

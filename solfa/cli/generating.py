@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from solfa.errors import ConfigError, Interrupted
-from solfa.solvers.requests import AudioRequest
+from solfa.generate.request import AudioRequest
+from solfa.generate.stream import DrawsSamples
+from solfa.solvers.loop.stop_signals import Stopped, StopSignals
 from solfa.solvers.standard import StandardSolver
-from solfa.solvers.stopping import Stopped, StopSignals
-from solfa.solvers.streaming import DrawsSamples
+from solfa.ui.clip_files import write_sample
 from solfa.ui.numbers import plural
-from solfa.ui.partial_samples import PartialSamples, partial_path, refuse_ambiguous
-from solfa.ui.samples import write_sample
-from solfa.ui.terminal import Bar, console, progress_bar, visible
+from solfa.ui.partial_clips import PartialSamples, partial_path, refuse_ambiguous
+from solfa.ui.terminal.console import Bar, console, progress_bar, visible
 
 _MOST_NAMES = 3
 """Files that a sentence names."""

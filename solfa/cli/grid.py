@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solfa.ui.terminal import console, visible
+from solfa.ui.terminal.console import console, visible
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from solfa.experiments.composing import ExperimentMain
-    from solfa.experiments.grid import GridExperiment
-    from solfa.experiments.local_grid import Job
+    from solfa.experiments.compose.experiment_main import ExperimentMain
+    from solfa.experiments.processes.grid import GridExperiment
+    from solfa.experiments.processes.local_grid import Job
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -47,7 +47,7 @@ def grid(
     """Run all experiments of a grid."""
     from solfa.cli.dora_main import load_main
     from solfa.errors import ConfigError
-    from solfa.experiments.grid import check_slurm, find_explorer, link_experiments, list_experiments, submit
+    from solfa.experiments.processes.grid import check_slurm, find_explorer, link_experiments, list_experiments, submit
 
     main = load_main()
     explorer = find_explorer(package, name)
@@ -78,8 +78,8 @@ def grid(
 def _run_here(main: "ExperimentMain", name: str, experiments: "list[GridExperiment]", num_at_once: int) -> int:
     from rich.live import Live
 
-    from solfa.experiments.local_grid import Job, run_jobs
-    from solfa.experiments.workers import run_command
+    from solfa.experiments.processes.ddp import run_command
+    from solfa.experiments.processes.local_grid import Job, run_jobs
 
     jobs = [
         Job(one.name, run_command(main, one.xp.argv), one.xp.folder, "done" if one.is_done() else "waiting")
@@ -110,8 +110,8 @@ def _run_here(main: "ExperimentMain", name: str, experiments: "list[GridExperime
 def _table(name: str, experiments: "list[GridExperiment]", jobs: "list[Job] | None") -> "Table":
     from rich.table import Table
 
-    from solfa.environment.experiments import read_experiment
-    from solfa.experiments.grid import last_metrics
+    from solfa.experiments.processes.grid import last_metrics
+    from solfa.xp.record import read_experiment
 
     table = Table("signature", "experiment", "state", "epoch", "last metrics", title=f"grid {visible(name)}", box=None)
     for index, experiment in enumerate(experiments):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solfa.errors import ConfigError
-from solfa.ui.terminal import console, errors, print_facts, print_table, visible
+from solfa.ui.terminal.console import console, errors, print_facts, print_table, visible
 
 if TYPE_CHECKING:
-    from solfa.environment.experiments import ExperimentRecord
+    from solfa.xp.record import ExperimentRecord
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -51,8 +51,8 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Show how an experiment stands, or list all of them."""
-    from solfa.environment.experiments import find_experiment, list_experiments, read_experiment
     from solfa.environment.teams import load_environment
+    from solfa.xp.record import find_experiment, list_experiments, read_experiment
 
     flags = {"--metrics": metrics, "--tail": tail, "--log": log, "--config": config, "--json": as_json}
     chosen = [flag for flag, is_given in flags.items() if is_given]
@@ -75,7 +75,7 @@ def info(
     elif config:
         _print_config(record)
     elif as_json:
-        from solfa.ui.experiments import experiment_json
+        from solfa.ui.terminal.experiment_tables import experiment_json
 
         _print_json(experiment_json(record, time.time()))
     elif metrics:
@@ -86,7 +86,7 @@ def info(
 
 def _print_all(records: "list[ExperimentRecord]", xps_dir: Path, *, as_json: bool) -> None:
     """Print a line per experiment."""
-    from solfa.ui.experiments import experiment_json, experiments_table
+    from solfa.ui.terminal.experiment_tables import experiment_json, experiments_table
 
     now = time.time()
     if as_json:
@@ -100,8 +100,8 @@ def _print_all(records: "list[ExperimentRecord]", xps_dir: Path, *, as_json: boo
 
 def _print_one(record: "ExperimentRecord") -> None:
     """Print what an experiment is, how it stands, and the curves of its metrics."""
-    from solfa.ui.experiments import experiment_facts
-    from solfa.ui.history_table import all_series, summary_table
+    from solfa.ui.terminal.experiment_tables import experiment_facts
+    from solfa.ui.terminal.history_table import all_series, summary_table
 
     print_facts(f"[bold]{visible(record.signature)}[/]", experiment_facts(record, time.time()))
     series = all_series(record.history)
@@ -113,7 +113,7 @@ def _print_one(record: "ExperimentRecord") -> None:
 
 def _print_history(record: "ExperimentRecord") -> None:
     """Print all metrics, a table for each stage."""
-    from solfa.ui.history_table import all_series, history_table
+    from solfa.ui.terminal.history_table import all_series, history_table
 
     series = all_series(record.history)
     if not series:
@@ -134,7 +134,7 @@ def _print_log(record: "ExperimentRecord") -> None:
 
 def _follow(log: Path) -> None:
     """Print the end of a log and what is added to it; Ctrl-C is how this is meant to end."""
-    from solfa.files.following import follow_lines
+    from solfa.files.tail import follow_lines
 
     def wait() -> bool:
         time.sleep(POLL_SECONDS)

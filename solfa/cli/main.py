@@ -24,7 +24,7 @@ from solfa.cli import (
     train,
 )
 from solfa.errors import AudioError, ConfigError, Interrupted, SolfaError, StoreError
-from solfa.ui.terminal import errors, visible
+from solfa.ui.terminal.console import errors, visible
 from solfa.version import __version__
 
 INTERRUPTED = 130

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.ui.terminal import console, human_seconds, print_facts, print_failures, visible
+from solfa.ui.terminal.console import console, human_seconds, print_facts, print_failures, visible
 
 if TYPE_CHECKING:
     from solfa.encoding.pre_encode import PreEncodeReport
@@ -81,7 +81,7 @@ def pre_encode(
     settings = parse_pre_encode({**composed, **given})
     # Only now, so that a fault in the settings is answered at once: this imports torch.
     from solfa.cli.encode import EncodeView
-    from solfa.encoding.pre_encode.run import pre_encode as run
+    from solfa.encoding.pre_encode.session import pre_encode as run
 
     with EncodeView() as view:
         report = run(settings, view)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from solfa.ui.terminal import console, visible
+from solfa.ui.terminal.console import console, visible
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -48,9 +48,9 @@ def train(
     import os
 
     from solfa.cli.dora_main import load_main
-    from solfa.environment.experiments import find_experiment
     from solfa.environment.ranks import read_rank
     from solfa.errors import ConfigError
+    from solfa.xp.record import find_experiment
 
     main, rank = load_main(), read_rank(os.environ)
     if clear and rank.world_size > 1:
@@ -65,7 +65,7 @@ def train(
     if clear:
         main.clear(xp)
     if (ddp or ddp_workers is not None) and rank.world_size == 1:
-        from solfa.experiments.workers import start_workers
+        from solfa.experiments.processes.ddp import start_workers
 
         raise typer.Exit(start_workers(main, xp.argv, ddp_workers))
     main.start(xp)

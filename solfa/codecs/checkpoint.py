@@ -13,8 +13,8 @@ import torch
 
 from solfa.codecs.inference import Precision
 from solfa.codecs.spec import CodecSpec
-from solfa.codecs.weights import check_accounted
 from solfa.errors import ConfigError
+from solfa.pretrained.tensors import check_accounted
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ A draw belongs to a clip, an epoch and an attribute, never to a rank or worker: 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from solfa.data.segments import stable_key
+from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 
 CAPTION = "caption"

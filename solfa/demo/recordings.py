@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from solfa.demo.collection import DEMO_CLIPS, write_demo_clip
-from solfa.files.publish import temporary_path
+from solfa.files.whole_files import temporary_path
 
 WRITTEN_AT = 1_000_000_000
 """Modification time of every file, in seconds: plans hold it, and a dataset's digest is of its plan."""

@@ -8,27 +8,27 @@ import time
 from pathlib import Path
 
 from solfa.audio.recording import Source
-from solfa.audio.sources.opening import open_source
-from solfa.codecs.loading import Precision, load_codec
-from solfa.codecs.names import DEFAULT_CODEC
+from solfa.audio.sources.choice import open_source
+from solfa.codecs.catalogue import Precision, load_codec
+from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.codecs.protocol import Codec
 from solfa.config import parse_config
-from solfa.encoding.encoders import Encoders
-from solfa.encoding.limits import FailureLimit
-from solfa.encoding.planning import PlanningReport, extend_plan
-from solfa.encoding.report import EncodeReport, Listener, Silence, Totals
-from solfa.encoding.running import Run, encode_until_committed
-from solfa.encoding.settings import (
+from solfa.encoding.failure_limit import FailureLimit
+from solfa.encoding.fingerprint import (
     DEFAULT_SEGMENT_SECONDS,
     EncodeSettings,
     dataset_info,
     default_batch_seconds,
     differences,
 )
+from solfa.encoding.frozen_plan import PlanningReport, extend_plan
+from solfa.encoding.placement import Encoders
+from solfa.encoding.progress import EncodeReport, Listener, Silence, Totals
+from solfa.encoding.supervision import Run, encode_until_committed
 from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError, SolfaError
+from solfa.store.completion import finish
 from solfa.store.dataset import open_dataset
-from solfa.store.finish import finish
 from solfa.store.layout import create_info, is_dataset, read_info
 from solfa.store.plan_file import iterate_plan_columns
 from solfa.store.schema import DatasetInfo, DType

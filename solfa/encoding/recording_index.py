@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from solfa.audio.recording import Recording
 from solfa.store.plan_file import PlannedClip
-from solfa.store.shard import Outcome
+from solfa.store.shard_writer import Outcome
 
 
 def _without_suffix(name: str) -> str:

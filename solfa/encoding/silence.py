@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from solfa.codecs.loading import load_codec
+from solfa.codecs.catalogue import load_codec
 from solfa.codecs.protocol import Codec
 from solfa.store.dataset import Dataset
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solfa.ops.spectral import decibels, mel_spectrogram
+from solfa.ops.mel_spectrogram import decibels, mel_spectrogram
 
 
 def signal_to_noise_db(original: NDArray[Any], decoded: NDArray[Any]) -> float:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from solfa.nn.cache import KeyValueCache
+from solfa.nn.key_value_cache import KeyValueCache
 from solfa.nn.positions import Rotation, rotate
 
 

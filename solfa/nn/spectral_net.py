@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from solfa.config import Config
 from solfa.nn.convnext import ConvNextStack
-from solfa.ops.frames import to_audio, to_spectra
+from solfa.ops.frame_spectra import to_audio, to_spectra
 
 SMALLEST = 1e-3
 """The magnitude below which the encoder hears no difference; that of a full-scale sine is about 15."""

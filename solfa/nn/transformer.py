@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from solfa.nn.attention import CrossAttention, SelfAttention
-from solfa.nn.cache import KeyValueCache
+from solfa.nn.key_value_cache import KeyValueCache
 from solfa.nn.positions import Rotation
 
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from solfa.config import Config
 from solfa.errors import ConfigError
-from solfa.ops.frames import unit_hann
-from solfa.ops.spectral import mel_filters
+from solfa.ops.frame_spectra import unit_hann
+from solfa.ops.mel_spectrogram import mel_filters
 
 FLOOR = 1e-5
 """A power, as in EnCodec: a sine at -72 dB of full scale in a window of 1024 samples."""

@@ -8,10 +8,10 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from solfa.config import Config
-from solfa.data.dset import Dset, Stage
-from solfa.data.stages import Batching
-from solfa.solvers.optim import OptimConfig
-from solfa.solvers.watching import LoggingConfig
+from solfa.data.batching.stage_batches import Batching
+from solfa.data.sources.dset import Dset, Stage
+from solfa.solvers.optim.optimizer import OptimConfig
+from solfa.solvers.watchers.protocol import LoggingConfig
 
 __all__ = ["CheckpointConfig", "Precision", "SolverConfig", "Stage", "StageConfig"]
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from solfa.environment.experiments import HISTORY
-from solfa.files.publish import replace_atomically
-from solfa.solvers.watching import Watcher, Watchers
+from solfa.files.whole_files import replace_atomically
+from solfa.solvers.watchers.protocol import Watcher, Watchers
+from solfa.xp.record import HISTORY
 
 
 class Experiment(NamedTuple):

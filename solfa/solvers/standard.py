@@ -19,25 +19,25 @@ from typing import Any, ClassVar, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from solfa.data.opening import OpenedSource
-from solfa.data.stages import make_stage_loader
+from solfa.data.batching.stage_batches import make_stage_loader
+from solfa.data.sources.stage_source import OpenedSource
 from solfa.errors import ConfigError, SolfaError
-from solfa.solvers.averages import Averages, Metrics
+from solfa.generate.clip import GeneratedClip
+from solfa.generate.request import AudioRequest
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
-from solfa.solvers.devices import gather_objects, spread, start_fabric
-from solfa.solvers.ema import Ema
 from solfa.solvers.experiment import Experiment
-from solfa.solvers.loaders import data_facts, endless, from_the_start, open_stages
-from solfa.solvers.optim import build_schedule
-from solfa.solvers.persistence import Persistence
-from solfa.solvers.randomness import own_randomness, seed_all
-from solfa.solvers.registry import Registry, check_modules, load_state
-from solfa.solvers.requests import AudioRequest
-from solfa.solvers.schedules import Schedule
-from solfa.solvers.step import NotFinite, step_down, unsynchronised
-from solfa.solvers.stopping import Stopped, StopSignals, agree
-from solfa.solvers.watching import GeneratedClip
-from solfa.solvers.wrapping import unwrapped
+from solfa.solvers.fabric.devices import gather_objects, spread, start_fabric
+from solfa.solvers.fabric.wrappers import unwrapped
+from solfa.solvers.loop.averages import Averages, Metrics
+from solfa.solvers.loop.randomness import own_randomness, seed_all
+from solfa.solvers.loop.stage_loaders import data_facts, endless, from_the_start, open_stages
+from solfa.solvers.loop.stop_signals import Stopped, StopSignals, agree
+from solfa.solvers.loop.update import NotFinite, step_down, unsynchronised
+from solfa.solvers.optim.ema import Ema
+from solfa.solvers.optim.optimizer import build_schedule
+from solfa.solvers.optim.schedules import Schedule
+from solfa.solvers.state.checkpoints import Persistence
+from solfa.solvers.state.registry import Registry, check_modules, load_state
 
 C = TypeVar("C", bound=SolverConfig)
 

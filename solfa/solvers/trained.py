@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from solfa.config import parse_config
-from solfa.environment.experiments import CONFIG
 from solfa.errors import ConfigError, StoreError
-from solfa.solvers.checkpoint import BEST, read_state
+from solfa.solvers.catalogue import find_solver
 from solfa.solvers.experiment import Experiment
-from solfa.solvers.finding import find_solver
 from solfa.solvers.standard import StandardSolver
+from solfa.xp.record import CONFIG
+from solfa.xp.state_file import BEST, read_state
 
 _ALONE = {"strategy": "auto", "num_nodes": 1}
 """However many processes trained it: one opens it."""

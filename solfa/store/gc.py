@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from solfa.errors import StoreError
-from solfa.files.publish import TEMPORARY
+from solfa.files.whole_files import TEMPORARY
 from solfa.store.layout import committed_shards, read_commit, read_info
 from solfa.store.lease import STALE_SECONDS, live_leases
 

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError, StoreError
-from solfa.files.publish import create_once
+from solfa.files.whole_files import create_once
 from solfa.store.schema import FORMAT_VERSION, Commit, DatasetInfo, FileRecord, Manifest, record_bytes
 
 R = TypeVar("R", bound=Config)

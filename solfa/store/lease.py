@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from solfa.files.publish import TEMPORARY, link_once, temporary_path
+from solfa.files.whole_files import TEMPORARY, link_once, temporary_path
 
 STALE_SECONDS = 60.0
 BEAT_SECONDS = 10.0

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
 from solfa.files.digest import file_sha256
-from solfa.files.publish import publish, temporary_path
+from solfa.files.whole_files import publish, temporary_path
 from solfa.store.layout import file_record, plan_parts, plan_path
 from solfa.store.schema import PlanRecord
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import soundfile
 
-from solfa.files.names import escape_path
+from solfa.files.printable_names import escape_path
 
 Outcome = Literal["ok", "failed"]
 Content = bytes | Callable[[Path], None]

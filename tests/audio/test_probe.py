@@ -7,9 +7,9 @@ import pytest
 from hostile import encoded, flac_with_total, make_hostile_corpus, tone
 
 from solfa.audio.probe import probe
-from solfa.audio.read import read_span
+from solfa.audio.reader import read_span
 from solfa.audio.recording import AudioInfo, Location
-from solfa.audio.sources.opening import locate, open_source
+from solfa.audio.sources.choice import locate, open_source
 from solfa.errors import AudioError
 
 

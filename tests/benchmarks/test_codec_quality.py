@@ -31,8 +31,8 @@ from benchmarks.quality.measuring import Measurement, measure_all, system_keys
 from benchmarks.quality.metrics import Scores, find_lag, fit_length, resample, score, shift, versions
 from benchmarks.quality.page import listening_clips, renditions, write_page
 from benchmarks.quality.summary import bootstrap_interval, markdown, summarise, write_tables
-from solfa.audio.byte_range import open_range
-from solfa.audio.mpeg import xing_frame
+from solfa.audio.decoders.byte_range import open_range
+from solfa.audio.decoders.mpeg import xing_frame
 from solfa.audio.recording import Location
 from solfa.errors import ConfigError
 from solfa.ops.audio_metrics import si_sdr

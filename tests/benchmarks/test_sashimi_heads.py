@@ -33,9 +33,9 @@ from benchmarks.waveform_heads.report import curves, markdown, paired_interval
 from benchmarks.waveform_heads.scoring import COMMON, OWN, cell_nats, score
 from benchmarks.waveform_heads.training import Settings, run
 from solfa.errors import ConfigError
-from solfa.models.heads import DmlHead, DmlHeadConfig
-from solfa.models.sashimi import SashimiConfig
-from solfa.ops.quantization import Grid
+from solfa.models.sashimi.heads import DmlHead, DmlHeadConfig
+from solfa.models.sashimi.network import SashimiConfig
+from solfa.ops.class_grid import Grid
 
 TINY = SashimiConfig(dim=4, n_layers=1, d_state=4)
 SETTINGS = Settings(

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import solfa
 from solfa.cli.main import app
-from solfa.codecs.names import DEFAULT_CODEC
+from solfa.codecs.default_name import DEFAULT_CODEC
 
 runner = CliRunner()
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from solfa.codecs.loading import load_codec
+from solfa.codecs.catalogue import load_codec
 from solfa.models.codec.bottlenecks import Gaussian
-from solfa.solvers.checkpoint import write_state
+from solfa.xp.state_file import write_state
 from tests.cli.conftest import SolfaMain
 from tests.conftest import tree_digest
 from tests.models.codec.tiny_codec import RVQ, tiny_model

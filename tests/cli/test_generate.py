@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import solfa
 from solfa.config import parse_config
 from solfa.solvers.experiment import Experiment
-from solfa.solvers.lm import LMConfig, LMSolver
+from solfa.solvers.tasks.lm import LMConfig, LMSolver
 from tests.cli.conftest import SolfaMain
 from tests.conftest import write_tone
 from tests.models.conditioners.tiny_encoders import write_t5

@@ -12,11 +12,11 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from solfa.codecs.mulaw import MulawOptions
-from solfa.codecs.quantized import WaveformCodec
+from solfa.codecs.families.mulaw import MulawOptions
+from solfa.codecs.families.quantized import WaveformCodec
 from solfa.config import parse_config
 from solfa.solvers.experiment import Experiment
-from solfa.solvers.sashimi import SashimiSolver, SashimiSolverConfig
+from solfa.solvers.tasks.sashimi import SashimiSolver, SashimiSolverConfig
 from tests.cli.conftest import SolfaMain
 from tests.solvers.waveforms import sashimi_values, store_tones
 

@@ -48,7 +48,7 @@ def read_reference(name: str) -> Reference:
 
 
 def make_reference(name: str) -> Reference:
-    from solfa.codecs.loading import load_codec
+    from solfa.codecs.catalogue import load_codec
 
     codec = load_codec(name)
     return Reference(codec.fingerprint, codec.encode(torch.from_numpy(reference_clip())[None, None]).array[0].tolist())

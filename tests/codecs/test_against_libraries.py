@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from solfa.codecs.loading import load_codec
+from solfa.codecs.catalogue import load_codec
 from tests.codecs import tiny
 
 

@@ -15,8 +15,8 @@ import torch
 
 import solfa
 from solfa.codecs.built_in import RELEASE, ROOT, read_release
-from solfa.codecs.loading import NAMES, BuiltIn, load_codec
-from solfa.codecs.names import DEFAULT_CODEC
+from solfa.codecs.catalogue import NAMES, BuiltIn, load_codec
+from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.codecs.protocol import Codec
 from solfa.errors import ConfigError
 from tests.codecs.reference import make_reference, read_reference

@@ -12,11 +12,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from solfa.codecs.catalogue import load_codec
 from solfa.codecs.cpu import fast_dac_encoder, fast_encodec_encoder
-from solfa.codecs.dac import DacCodec
-from solfa.codecs.encodec import EncodecCodec
-from solfa.codecs.loading import load_codec
-from solfa.codecs.own import OwnCodec
+from solfa.codecs.families.dac import DacCodec
+from solfa.codecs.families.encodec import EncodecCodec
+from solfa.codecs.families.trained import OwnCodec
 from solfa.codecs.protocol import Codec, Encoded
 from solfa.errors import ConfigError
 from tests.codecs import tiny
@@ -178,7 +178,7 @@ def test_a_fresh_process_agrees_and_loads_the_model_libraries_only_when_needed(
     codecs: dict[str, Codec], tmp_path: Path
 ) -> None:
     program = (
-        "import sys, torch, numpy as np; from solfa.codecs.loading import load_codec\n"
+        "import sys, torch, numpy as np; from solfa.codecs.catalogue import load_codec\n"
         "print(*{'transformers', 'diffusers'} & sys.modules.keys(), sep='')\n"
         "for line in sys.stdin:\n"
         "    spec, audio, out = line.strip().split('\\t')\n"

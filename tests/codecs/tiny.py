@@ -143,9 +143,9 @@ def make_encodec(path: Path, variant: str = "24khz", seed: int = 0) -> Path:
 def make_solfa_codec(path: Path, seed: int = 0) -> Path:
     """Write a codec of ours with hop 40 and 4 codebooks of 32, which one batch has filled."""
     from solfa.models.codec.bottlenecks import Rvq
+    from solfa.models.codec.codec_files import save_codec_model
     from solfa.models.codec.config import CodecModelConfig
-    from solfa.models.codec.files import save_codec_model
-    from solfa.models.codec.model import CodecModel
+    from solfa.models.codec.network import CodecModel
     from solfa.nn.seanet import SeanetConfig
 
     with seeded(seed):

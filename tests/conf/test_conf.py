@@ -6,8 +6,8 @@ import yaml
 
 import solfa
 from solfa.environment.teams import read_team
+from solfa.solvers.catalogue import SOLVERS, find_solver
 from solfa.solvers.config import SolverConfig
-from solfa.solvers.finding import find_solver, own_solvers
 
 CONF = Path(solfa.__file__).parent / "conf"
 GROUPS = {"solver", "model", "dset", "conditioner", "experiment"}
@@ -72,7 +72,7 @@ def test_there_is_no_file_that_nothing_checks() -> None:
 def test_every_solver_has_a_file_that_chooses_it() -> None:
     solvers = [path for path in FILES if path.parts[0] == "solver" and path.name != "standard.yaml"]
     chosen = {settings_of(path).solver for path in solvers}
-    assert chosen == set(own_solvers())
+    assert chosen == set(SOLVERS)
 
 
 def test_the_shared_file_shows_every_key_that_all_solvers_have() -> None:
@@ -82,6 +82,6 @@ def test_the_shared_file_shows_every_key_that_all_solvers_have() -> None:
     assert set(shown) <= set(SolverConfig.model_fields)
 
 
-@pytest.mark.parametrize("name", own_solvers())
+@pytest.mark.parametrize("name", SOLVERS)
 def test_a_solver_names_its_own_config(name: str) -> None:
     assert issubclass(find_solver(name).Config, SolverConfig)

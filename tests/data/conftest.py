@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from solfa.data.source import MemoryClip, MemoryClips
+from solfa.data.sources.clip_source import MemoryClip, MemoryClips
 
 
 def make_clips(num_clips: int, seed: int = 0, width: int = 3) -> MemoryClips:

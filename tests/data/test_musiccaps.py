@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from solfa.config import parse_config
-from solfa.data import joining
-from solfa.data.batches import Crop
-from solfa.data.dset import Dset, Source
-from solfa.data.loading import make_loader
-from solfa.data.opening import OpenedSource, open_sources, open_stage
-from solfa.encoding.import_legacy import ArrayFacts, import_legacy
+from solfa.data.batching.loader import make_loader
+from solfa.data.batching.modes import Crop
+from solfa.data.sources.dset import Dset, Source
+from solfa.data.sources.stage_source import OpenedSource, open_sources, open_stage
+from solfa.data.table import row_match as joining
+from solfa.encoding.legacy_import import ArrayFacts, import_legacy
 from solfa.errors import ConfigError
 from tests.data.stored import Described, store
 

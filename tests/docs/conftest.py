@@ -12,8 +12,8 @@ import soundfile
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
-from solfa.codecs.loading import load_codec
-from solfa.codecs.names import DEFAULT_CODEC
+from solfa.codecs.catalogue import load_codec
+from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.encoding.api import encode
 from tests.disks import no_waiting_for_disks  # noqa: F401
 

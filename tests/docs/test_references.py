@@ -9,7 +9,7 @@ import typer
 from pages import ALL_PAGES, ROOT, Command, blocks, commands, inline_code, links, page_name
 
 from solfa.cli.main import app
-from solfa.codecs.loading import NAMES
+from solfa.codecs.catalogue import NAMES
 from solfa.store.plan_file import PLAN_SCHEMA
 from solfa.store.schema import META_SCHEMA
 

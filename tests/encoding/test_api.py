@@ -10,13 +10,13 @@ import torch
 
 import solfa
 from solfa.encoding.api import codec_of
-from solfa.encoding.reconstruct import originals
-from solfa.encoding.settings import EncodeSettings, dataset_info
+from solfa.encoding.decoding import originals
+from solfa.encoding.fingerprint import EncodeSettings, dataset_info
 from solfa.errors import ConfigError, SolfaError, StoreError
 from solfa.store.layout import create_info
 from solfa.store.lease import live_leases
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, write_plan_part
-from solfa.store.verify import verify
+from solfa.store.verification import verify
 
 
 def encode(source, dest, codec="mulaw", **options):

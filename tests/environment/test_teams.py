@@ -171,7 +171,7 @@ def test_every_team_that_is_shipped_is_valid():
 
 def test_nothing_heavy_is_imported():
     code = (
-        "import sys, solfa.environment.paths, os; from solfa.environment.teams import load_environment\n"
+        "import sys, solfa.xp.paths, os; from solfa.environment.teams import load_environment\n"
         "load_environment(os.environ)\n"
         "print(sorted({'torch', 'numpy', 'hydra', 'omegaconf', 'dora'} & set(sys.modules)))"
     )

@@ -23,8 +23,8 @@ def own_variables(dora_dir: Path) -> dict[str, str]:
 
 def make_main() -> Any:
     """Make the entry point with this process's variables, as `solfa.train` does when it is imported."""
-    from solfa.experiments.composing import ExperimentMain
-    from solfa.experiments.running import run_experiment
+    from solfa.experiments.compose.experiment_main import ExperimentMain
+    from solfa.experiments.run.execution import run_experiment
 
     def run(xp: Any) -> None:
         run_experiment(xp, made.settings(xp), made.environment)

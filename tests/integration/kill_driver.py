@@ -18,10 +18,10 @@ import pyarrow as pa
 import torch
 
 import solfa
-from solfa.codecs.loading import load_codec
+from solfa.codecs.catalogue import load_codec
 from solfa.encoding import api, planning, running  # noqa: F401  (imported before forking)
-from solfa.files.crash import VARIABLE
-from solfa.store.verify import verify
+from solfa.files.crash_points import VARIABLE
+from solfa.store.verification import verify
 from tests.conftest import tree_digest
 
 T = TypeVar("T")

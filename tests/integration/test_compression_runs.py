@@ -8,8 +8,8 @@ import pytest
 import soundfile
 import torch
 
-from solfa.codecs.loading import load_codec
-from solfa.models.codec.model import CodecModel
+from solfa.codecs.catalogue import load_codec
+from solfa.models.codec.network import CodecModel
 from solfa.ops.audio_metrics import si_sdr
 from solfa.store.dataset import open_dataset
 from tests.integration.commands import run, solfa_here

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import solfa
-from solfa.store.verify import verify
+from solfa.store.verification import verify
 from tests.audio.hostile import make_hostile_corpus
 from tests.conftest import tree_digest, write_tone
 

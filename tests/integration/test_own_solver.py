@@ -14,8 +14,8 @@ import soundfile
 import torch
 
 from solfa.config import parse_config
-from solfa.solvers.checkpoint import LAST, read_state
 from solfa.solvers.experiment import Experiment
+from solfa.xp.state_file import LAST, read_state
 from tests.docs.pages import ROOT, Block, blocks
 from tests.integration.commands import solfa_here
 from tests.integration.own_solver import NextCodeConfig, NextCodeSolver

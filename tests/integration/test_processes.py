@@ -12,7 +12,7 @@ import pytest
 import solfa
 from solfa.store.lease import lease_path, live_leases
 from solfa.store.status import read_status
-from solfa.store.verify import verify
+from solfa.store.verification import verify
 from tests.conftest import tree_digest
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from solfa.solvers.checkpoint import read_state
+from solfa.xp.state_file import read_state
 from tests.solvers.conftest import same_run
 
 ROOT = Path(__file__).parents[2]

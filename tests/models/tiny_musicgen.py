@@ -16,8 +16,8 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput
 
-from solfa.models.conditions import Conditions
-from solfa.models.musicgen import LoadedMusicgen
+from solfa.models.lm.conditions import Conditions
+from solfa.models.lm.musicgen import LoadedMusicgen
 
 K, V, D, TEXT = 4, 16, 16, 12
 MASK = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])

@@ -21,7 +21,7 @@ from solfa.ops.audio_losses import (
     stft_loss,
     time_loss,
 )
-from solfa.ops.spectral import mel_centres_hz, mel_filters, mel_spectrogram
+from solfa.ops.mel_spectrogram import mel_centres_hz, mel_filters, mel_spectrogram
 
 RATE = 8_000
 LOSSES = [TimeLoss(), TimeLoss(order=2), MelLoss(windows=(32, 256)), MelLoss(log_order=1), StftLoss(windows=(64, 256))]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from solfa.errors import ConfigError
+from solfa.ops.class_grid import LinearGrid, MulawGrid, cells_on, class_ranges_on
 from solfa.ops.logistic_mixture import (
     class_range_log_prob,
     interval_log_prob,
@@ -17,7 +18,6 @@ from solfa.ops.logistic_mixture import (
     sample,
     sample_with,
 )
-from solfa.ops.quantization import LinearGrid, MulawGrid, cells_on, class_ranges_on
 from solfa.ops.temperature import TemperatureSemantics
 
 SIZES = (2, 3, 17, 256, 1024, 65536)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from solfa.audio.sources.opening import open_source
+from solfa.audio.sources.choice import open_source
 from solfa.errors import AudioError, ConfigError
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "built_in_codec"

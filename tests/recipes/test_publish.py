@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from solfa.codecs.loading import BuiltIn, load_codec
+from solfa.codecs.catalogue import BuiltIn, load_codec
 from solfa.errors import ConfigError
 from tests.codecs import tiny
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from solfa.config import parse_config
-from solfa.solvers.checkpoint import read_state
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.standard import StandardSolver
-from solfa.solvers.watching import Watcher, Watchers
+from solfa.solvers.watchers.protocol import Watcher, Watchers
+from solfa.xp.state_file import read_state
 from tests.disks import no_waiting_for_disks  # noqa: F401
 from tests.solvers.toy import ToyConfig, ToySolver, toy_values
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import lightning.fabric  # noqa: F401  (imported before forking)
 import torch
 
-from solfa.solvers.requests import AudioRequest
+from solfa.generate.request import AudioRequest
 from tests.forked import expect_success, fork_ranks, free_port, launcher_variables
 from tests.solvers.mot_runs import RATE, ask, solver_of
 

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from solfa.config import parse_config
+from solfa.generate.clip import GeneratedClip
+from solfa.generate.request import AudioRequest
 from solfa.solvers.experiment import Experiment
-from solfa.solvers.mot import MoTSolver, MoTSolverConfig
-from solfa.solvers.requests import AudioRequest
-from solfa.solvers.watching import GeneratedClip, Watcher, Watchers
-from solfa.store.build import append_arrays
+from solfa.solvers.tasks.mot import MoTSolver, MoTSolverConfig
+from solfa.solvers.watchers.protocol import Watcher, Watchers
+from solfa.store.array_dataset import append_arrays
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
-from solfa.store.shard import Outcome
+from solfa.store.shard_writer import Outcome
 from tests.models.mot.tiny_mot import write_base, write_donor
 from tests.solvers.toy import changed
 

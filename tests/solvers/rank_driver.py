@@ -11,9 +11,9 @@ import lightning.fabric  # noqa: F401  (imported before forking)
 import torch
 
 from solfa.config import parse_config
-from solfa.solvers.averages import Averages
-from solfa.solvers.devices import gather_objects, start_fabric
-from solfa.solvers.stopping import agree
+from solfa.solvers.fabric.devices import gather_objects, start_fabric
+from solfa.solvers.loop.averages import Averages
+from solfa.solvers.loop.stop_signals import agree
 from tests.forked import expect_success, fork_ranks, free_port, launcher_variables
 from tests.solvers.toy import ToyConfig, toy_values
 

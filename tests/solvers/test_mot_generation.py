@@ -13,10 +13,11 @@ import torch
 
 from solfa.codecs.protocol import Encoded
 from solfa.errors import ConfigError
-from solfa.solvers.mot import MoTSolver
-from solfa.solvers.requests import AudioRequest
+from solfa.generate.clip import GeneratedClip
+from solfa.generate.request import AudioRequest
+from solfa.solvers.tasks.mot import MoTSolver
 from solfa.solvers.trained import open_trained
-from solfa.solvers.watching import GeneratedClip, Watcher
+from solfa.solvers.watchers.protocol import Watcher
 from tests.models.mot.tiny_mot import LAYOUTS, name_of, shake
 from tests.solvers.mot_runs import (
     RATE,

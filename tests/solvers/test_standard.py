@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from solfa.data.collate import Batch
+from solfa.data.batching.collation import Batch
 from solfa.errors import ConfigError, SolfaError
-from solfa.solvers.averages import Metrics
-from solfa.solvers.checkpoint import read_state
-from solfa.solvers.watching import Watcher
+from solfa.solvers.loop.averages import Metrics
+from solfa.solvers.watchers.protocol import Watcher
+from solfa.xp.state_file import read_state
 from tests.solvers.conftest import Crash, Toy, check_resume, same_run
 from tests.solvers.toy import ToySolver
 

@@ -10,9 +10,9 @@ import torch
 
 from solfa.config import parse_config
 from solfa.errors import ConfigError, StoreError
-from solfa.solvers.checkpoint import read_state
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.trained import open_trained
+from solfa.xp.state_file import read_state
 from tests.solvers.toy import ToyConfig, ToySolver, toy_values
 
 

@@ -7,15 +7,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from solfa.data.batches import Crop
-from solfa.data.collate import Batch
-from solfa.data.loading import make_loader
-from solfa.data.source import MemoryClip, MemoryClips
-from solfa.solvers.averages import Metrics
+from solfa.data.batching.collation import Batch
+from solfa.data.batching.loader import make_loader
+from solfa.data.batching.modes import Crop
+from solfa.data.sources.clip_source import MemoryClip, MemoryClips
+from solfa.generate.clip import GeneratedClip
 from solfa.solvers.config import SolverConfig
-from solfa.solvers.optim import build_optimizer
+from solfa.solvers.loop.averages import Metrics
+from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.standard import StandardSolver
-from solfa.solvers.watching import GeneratedClip
 
 
 class ToyConfig(SolverConfig):

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from solfa.codecs.quantized import WaveformCodec
-from solfa.encoding.settings import array_spec
-from solfa.store.build import append_arrays
+from solfa.codecs.families.quantized import WaveformCodec
+from solfa.encoding.fingerprint import array_spec
+from solfa.store.array_dataset import append_arrays
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import DatasetInfo
-from solfa.store.shard import Outcome
+from solfa.store.shard_writer import Outcome
 from tests.solvers.toy import changed
 
 

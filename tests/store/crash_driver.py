@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from store_maker import build_in_two_steps
 
-from solfa.files.crash import VARIABLE
+from solfa.files.crash_points import VARIABLE
 
 
 def dies(point: str, root: Path) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from solfa.store.build import append_arrays
+from solfa.store.array_dataset import append_arrays
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
-from solfa.store.shard import Outcome
+from solfa.store.shard_writer import Outcome
 
 HOP_LENGTH = 640
 MADE_BY = {"solfa": "test"}

@@ -13,7 +13,7 @@ import solfa
 from solfa.store.dataset import open_dataset
 from solfa.store.gc import collect_garbage, leftovers
 from solfa.store.layout import is_dataset
-from solfa.store.verify import verify
+from solfa.store.verification import verify
 
 PACKAGE = Path(solfa.__file__).parent
 NAMES = sorted(

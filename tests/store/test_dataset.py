@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from store_maker import SMALL, build, codes_spec, info_of, latents_spec, make_outcomes, planned, random_array, stored
 
 from solfa.errors import StoreError
-from solfa.store.build import append_arrays
+from solfa.store.array_dataset import append_arrays
 from solfa.store.dataset import Dataset, open_dataset
 from solfa.store.schema import ArraySpec
-from solfa.store.shard import Outcome
-from solfa.store.verify import verify
+from solfa.store.shard_writer import Outcome
+from solfa.store.verification import verify
 
 SPECS = [
     codes_spec(1, "uint16", 256),

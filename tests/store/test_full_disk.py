@@ -13,7 +13,7 @@ from store_maker import MORE, SMALL, build_in_two_steps, tree
 
 from solfa.store.dataset import open_dataset
 from solfa.store.layout import is_dataset
-from solfa.store.verify import verify
+from solfa.store.verification import verify
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 EXPECTED = {outcome.clip.id: outcome.array for outcome in SMALL + MORE}

@@ -12,8 +12,8 @@ from solfa.errors import StoreError
 from solfa.store.gc import collect_garbage, leftovers
 from solfa.store.layout import create_info
 from solfa.store.lease import STALE_SECONDS, Lease, lease_path
-from solfa.store.shard import ShardWriter
-from solfa.store.verify import verify
+from solfa.store.shard_writer import ShardWriter
+from solfa.store.verification import verify
 
 ORPHANS = ["data/00001-0123456789abcdef.arrow", "meta/00009-0123456789abcdef.parquet", ".tmp/data-00001.7.ab"]
 

@@ -10,7 +10,7 @@ from solfa.errors import StoreError
 from solfa.files.digest import canonical_json
 from solfa.store.dataset import open_dataset
 from solfa.store.layout import committed_shards, manifests, plan_parts, read_commit, read_info, read_manifest
-from solfa.store.verify import verify
+from solfa.store.verification import verify
 
 RECORDS = ["dataset.json", "commit/00000.json", "manifest/000001.json"]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from solfa.audio.channels import Audio
 from solfa.audio.probe import probe
-from solfa.audio.read import read_span
+from solfa.audio.reader import read_span
 from solfa.audio.recording import AudioInfo, Location, Recording
 from solfa.audio.sources.metadata import clean, find_caption
 from solfa.errors import AudioError, ConfigError
-from solfa.files.names import escape_path
+from solfa.files.printable_names import escape_path
 
 logger = logging.getLogger(__name__)
 

@@ -13,13 +13,13 @@ from typing import Any, Literal
 from solfa.audio.recording import Recording, Source
 from solfa.audio.sources.custom_metadata import CustomMetadata, load_custom_metadata
 from solfa.audio.sources.folder import FolderSource
-from solfa.audio.sources.locate import locate_recording, uri_below
+from solfa.audio.sources.folder_walk import is_tar_name
+from solfa.audio.sources.location import locate_recording, uri_below
 from solfa.audio.sources.metadata import parse_object
 from solfa.audio.sources.tar import TarSource, tar_fault
-from solfa.audio.sources.walk import is_tar_name
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError
-from solfa.files.names import escape_path, unescape_path
+from solfa.files.printable_names import escape_path, unescape_path
 
 
 class DatasetEntry(Config):

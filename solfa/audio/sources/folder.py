@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from solfa.audio.byte_range import regular_file_fault
+from solfa.audio.decoders.byte_range import regular_file_fault
 from solfa.audio.recording import Recording
+from solfa.audio.sources.folder_walk import is_tar_name, walk
 from solfa.audio.sources.metadata import read_sidecars
 from solfa.audio.sources.tar import tar_recordings
-from solfa.audio.sources.walk import is_tar_name, walk
-from solfa.files.names import escape_path, unescape_path
+from solfa.files.printable_names import escape_path, unescape_path
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from solfa.audio.byte_range import regular_file_fault
+from solfa.audio.decoders.byte_range import regular_file_fault
 
 CAPTION_FIELDS = ("caption", "text", "prompt", "description")
 SIDECAR_ERROR = "sidecar_error"

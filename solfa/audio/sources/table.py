@@ -11,16 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from solfa.audio.formats import AUDIO_EXTENSIONS
+from solfa.audio.file_types import AUDIO_EXTENSIONS
 from solfa.audio.recording import Recording
 from solfa.audio.sources.folder import file_recording
+from solfa.audio.sources.folder_walk import walk
 from solfa.audio.sources.keys import UniqueKeys
-from solfa.audio.sources.locate import uri_below
+from solfa.audio.sources.location import uri_below
 from solfa.audio.sources.metadata import SIDECAR_ERROR, find_caption, parse_object
-from solfa.audio.sources.rows import Row, read_rows
-from solfa.audio.sources.walk import walk
+from solfa.audio.sources.table_rows import Row, read_rows
 from solfa.errors import ConfigError
-from solfa.files.names import escape_path, unescape_path
+from solfa.files.printable_names import escape_path, unescape_path
 
 PATH_FIELDS = ("path", "file", "filename", "audio_path", "audio")
 _AUDIOCRAFT_FIELDS = {"path", "duration", "sample_rate"}

@@ -11,12 +11,12 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from solfa.audio.byte_range import regular_file_fault
-from solfa.audio.formats import is_audio_name
+from solfa.audio.decoders.byte_range import regular_file_fault
+from solfa.audio.file_types import is_audio_name
 from solfa.audio.recording import Recording
 from solfa.audio.sources.keys import UniqueKeys
 from solfa.audio.sources.metadata import MAX_SIDECAR_BYTES, SIDECAR_ERROR, merge_sidecars
-from solfa.files.names import escape_path
+from solfa.files.printable_names import escape_path
 
 COMPRESSED = "is compressed, so its members cannot be read in place; decompress it once (gunzip, unxz, zstd -d)"
 _MAGICS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")

@@ -16,11 +16,11 @@ from pathlib import Path
 from pydantic import Field, PositiveInt
 
 from solfa.codecs.checkpoint import Checkpoint
-from solfa.codecs.own import OwnCodec
+from solfa.codecs.families.trained import OwnCodec
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
-from solfa.models.checkpoint_files import read_json
+from solfa.pretrained.checkpoint_files import read_json
 
 ROOT = Path(__file__).parent
 RELEASE = "release.json"

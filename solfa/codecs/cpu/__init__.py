@@ -6,7 +6,7 @@ two downsamplings are computed together for one short piece of time after anothe
 around it that its convolutions see. No value is approximated and none depends on how the pieces were cut.
 """
 
-from solfa.codecs.cpu.dac import fast_dac_encoder
-from solfa.codecs.cpu.encodec import fast_encodec_encoder
+from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
+from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
 
 __all__ = ["fast_dac_encoder", "fast_encodec_encoder"]

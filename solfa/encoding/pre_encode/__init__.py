@@ -8,6 +8,6 @@ listed in `failures.jsonl`. For new work `solfa encode` is the better way: it pa
 """
 
 from solfa.encoding.pre_encode.config import PreEncodeConfig, parse_pre_encode
-from solfa.encoding.pre_encode.report import PreEncodeReport
+from solfa.encoding.pre_encode.summary import PreEncodeReport
 
 __all__ = ["PreEncodeConfig", "PreEncodeReport", "parse_pre_encode"]

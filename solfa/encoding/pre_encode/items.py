@@ -11,8 +11,8 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from solfa.audio.recording import AudioInfo, Recording
-from solfa.audio.resample import resampled_span
-from solfa.encoding.plan import clip_id, clips_of
+from solfa.audio.resampler import resampled_span
+from solfa.encoding.clip_plan import clip_id, clips_of
 from solfa.store.plan_file import PlannedClip
 
 MAX_RANKS, MAX_BATCHES = 1_000, 1_000_000

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from solfa.audio.probe import probe_recording
+from solfa.encoding.pre_encode.config_source import Collected, without_functions
 from solfa.encoding.pre_encode.items import MAX_BATCHES, Cut, items_of, shuffle_key
-from solfa.encoding.pre_encode.source import Collected, without_functions
 from solfa.errors import ConfigError, StoreError
-from solfa.files.publish import publish, temporary_path
-from solfa.store.build import chunks
+from solfa.files.whole_files import publish, temporary_path
+from solfa.store.array_dataset import chunks
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip
 
 PROBES_AT_ONCE = 8

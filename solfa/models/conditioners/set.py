@@ -14,7 +14,7 @@ from solfa.models.conditioners.labels import LabelsConfig
 from solfa.models.conditioners.numbers import NumberConfig
 from solfa.models.conditioners.protocol import Condition, Conditioner, LearnsVocabulary, Tokens
 from solfa.models.conditioners.text import TextConfig
-from solfa.models.conditions import Conditions
+from solfa.models.lm.conditions import Conditions
 
 ConditionerConfig: TypeAlias = Annotated[TextConfig | LabelsConfig | NumberConfig, Field(discriminator="kind")]
 

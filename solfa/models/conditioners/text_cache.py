@@ -20,7 +20,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from solfa.errors import StoreError
-from solfa.files.publish import create_once
+from solfa.files.whole_files import create_once
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from solfa.errors import ConfigError
 from solfa.files.digest import file_sha256, value_sha256
-from solfa.models.conditioners.text_encoder_files import local_directory, named_files, quiet_loading
+from solfa.pretrained.text_encoder_files import local_directory, named_files, quiet_loading
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from solfa.models.codes_shape import CodesShape
+from solfa.models.lm.codes_shape import CodesShape
 from solfa.models.mot.attention_experts import AttentionKind, LoraAttention
 from solfa.models.mot.ffn_experts import Bridge, FFNKind
 from solfa.ops.patterns import Delay, Flat, Parallel

@@ -11,9 +11,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from solfa.config import Config
-from solfa.models.mot.base import BaseSizes, through
 from solfa.models.mot.ledger import Ledger, draw_low_rank, load_like
-from solfa.nn.low_rank import LowRank
+from solfa.models.mot.text_base import BaseSizes, through
+from solfa.nn.linears.low_rank import LowRank
 from solfa.nn.transformer import TransformerLayer
 
 

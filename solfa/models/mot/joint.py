@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor, nn
 
-from solfa.models.mot.attending import attended, rotated
-from solfa.models.mot.base import FrozenLM
 from solfa.models.mot.layers import AudioLayer
+from solfa.models.mot.llama_attention import attended, rotated
 from solfa.models.mot.routing import Parts, Routing, Slices
+from solfa.models.mot.text_base import FrozenLM
 
 
 class MixedSequence(NamedTuple):

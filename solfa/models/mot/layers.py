@@ -7,9 +7,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from solfa.models.mot.attention_experts import AttentionKind, Projections
-from solfa.models.mot.base import BaseSizes
 from solfa.models.mot.ffn_experts import BridgeFFN, FFNKind
 from solfa.models.mot.ledger import Ledger, load_like
+from solfa.models.mot.text_base import BaseSizes
 from solfa.nn.transformer import TransformerLayer
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from solfa.errors import ConfigError
-from solfa.nn.low_rank import LowRank
+from solfa.nn.linears.low_rank import LowRank
 
 
 class Origin(NamedTuple):

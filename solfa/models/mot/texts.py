@@ -13,8 +13,8 @@ from torch.nn.utils.rnn import pad_sequence
 from solfa.config import Config
 from solfa.models.conditioners.text import as_text
 from solfa.models.conditioners.text_cache import DTYPES, EmbeddingCache, open_cache, tokens_key
-from solfa.models.mot.base import FrozenLM
 from solfa.models.mot.prefix import TextIds, TextPrefix, join_texts
+from solfa.models.mot.text_base import FrozenLM
 
 _SLOT = "{text}"
 

@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from solfa.models.lm import CodecLM
-from solfa.models.mot.base import FrozenLM
+from solfa.models.lm.network import CodecLM
 from solfa.models.mot.config import Layout, OneVocabulary
 from solfa.models.mot.ledger import Ledger
+from solfa.models.mot.text_base import FrozenLM
 
 _NEW_ROWS = 0.1
 """The spread of new rows, relative to the base's: small, so that they do not disturb what attends to them."""

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from solfa.store.dataset import Dataset
-from solfa.store.export.formats import PartLimits, part_ranges
+from solfa.store.export.clip_record import ExportedClip, exported_clips
+from solfa.store.export.format_names import PartLimits, part_ranges
 from solfa.store.export.out_folder import OutFolder
 from solfa.store.export.plan_rows import PlanRows
-from solfa.store.export.record import ExportedClip, exported_clips
 from solfa.store.schema import ArraySpec
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError, StoreError
-from solfa.store.export.formats import ExportFormat, PartLimits
+from solfa.store.export.format_names import ExportFormat, PartLimits
 from solfa.store.schema import DatasetInfo
 
 MARKER = "_solfa_export.json"

@@ -7,10 +7,10 @@ OUT/_solfa_clips.jsonl            everything else that is known, a line per clip
 
 from typing import IO
 
+from solfa.store.export.clip_record import json_bytes, json_line
+from solfa.store.export.file_names import flat_name
 from solfa.store.export.job import ExportJob, legacy_array
-from solfa.store.export.names import flat_name
 from solfa.store.export.npy_bytes import npy_bytes
-from solfa.store.export.record import json_bytes, json_line
 
 AUDIO_FOLDER = "pre_encoded_audio"
 METADATA = "pre_encoded_metadata.json"

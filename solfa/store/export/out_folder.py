@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from solfa.errors import ConfigError
-from solfa.files.crash import crash_point
-from solfa.files.publish import publish, replace_atomically
+from solfa.files.crash_points import crash_point
+from solfa.files.whole_files import publish, replace_atomically
 from solfa.store.export.marker import MARKER, Marker, is_export, read_marker
 from solfa.store.schema import record_bytes
 

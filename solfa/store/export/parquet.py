@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from solfa.files.digest import canonical_json
-from solfa.store.export.formats import PartLimits, part_ranges
+from solfa.store.export.clip_record import ExportedClip
+from solfa.store.export.format_names import PartLimits, part_ranges
 from solfa.store.export.job import ExportJob
-from solfa.store.export.record import ExportedClip
 from solfa.store.plan_file import metadata_text
 from solfa.store.schema import ArraySpec
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from solfa.store.export.clip_record import ClipRecord, json_bytes
 from solfa.store.export.job import ExportJob, legacy_array
 from solfa.store.export.npy_bytes import npy_bytes
-from solfa.store.export.record import ClipRecord, json_bytes
 from solfa.store.schema import ArraySpec
 
 

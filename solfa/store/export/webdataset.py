@@ -7,9 +7,9 @@ import io
 import tarfile
 from typing import IO
 
+from solfa.store.export.clip_record import json_bytes
 from solfa.store.export.job import ExportJob
 from solfa.store.export.npy_bytes import npy_bytes
-from solfa.store.export.record import json_bytes
 
 
 def write_webdataset(job: ExportJob) -> None:

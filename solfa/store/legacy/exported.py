@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
-from solfa.store.export.formats import ExportFormat
+from solfa.store.export.clip_record import ClipRecord, outcome_of, parse_record
+from solfa.store.export.file_names import flat_name
+from solfa.store.export.format_names import ExportFormat
 from solfa.store.export.marker import FAILURES, MARKER, Marker, read_marker
 from solfa.store.export.musiccaps import AUDIO_FOLDER, CLIPS
-from solfa.store.export.names import flat_name
 from solfa.store.export.npy_bytes import parse_npy
-from solfa.store.export.record import ClipRecord, outcome_of, parse_record
-from solfa.store.legacy.found import ArrayLayout, Axes, checked, load_npy, read_json_object
+from solfa.store.legacy.found_clips import ArrayLayout, Axes, checked, load_npy, read_json_object
 from solfa.store.schema import ArraySpec
-from solfa.store.shard import Outcome
+from solfa.store.shard_writer import Outcome
 
 _FRAMES_FIRST = Axes(ArrayLayout.FRAMES_FIRST, None)
 _CHANNELS_FIRST = Axes(ArrayLayout.CHANNELS_FIRST, None)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from solfa.errors import StoreError
-from solfa.files.names import escape_path
+from solfa.files.printable_names import escape_path
 from solfa.store.export.musiccaps import AUDIO_FOLDER, METADATA
-from solfa.store.legacy.found import (
+from solfa.store.legacy.found_clips import (
     ArrayLayout,
     Axes,
     caption_of,
@@ -24,7 +24,7 @@ from solfa.store.legacy.found import (
 )
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec
-from solfa.store.shard import Outcome
+from solfa.store.shard_writer import Outcome
 
 _FILE_FIELDS = ("file", "path", "filename", "file_name", "npy_path")
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from solfa.errors import StoreError
-from solfa.files.names import escape_path
-from solfa.store.legacy.found import (
+from solfa.files.printable_names import escape_path
+from solfa.store.legacy.found_clips import (
     ArrayLayout,
     Axes,
     caption_of,
@@ -21,7 +21,7 @@ from solfa.store.legacy.found import (
 )
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec
-from solfa.store.shard import Outcome
+from solfa.store.shard_writer import Outcome
 
 
 def find_arrays(root: Path) -> list[Path]:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from solfa.errors import StoreError
-from solfa.files.names import escape_path
-from solfa.store.legacy.found import (
+from solfa.files.printable_names import escape_path
+from solfa.store.legacy.found_clips import (
     ArrayLayout,
     Axes,
     caption_of,
@@ -24,7 +24,7 @@ from solfa.store.legacy.found import (
 )
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec
-from solfa.store.shard import Outcome
+from solfa.store.shard_writer import Outcome
 
 _NOT_METADATA = frozenset({"path", "relpath", "padding_mask", "sample_rate", "audio_channels", "solfa"})
 """What the dataset has columns for; the rest of an item's JSON is kept as metadata."""

@@ -8,8 +8,8 @@ import pytest
 from hostile import encoded, tone
 
 from solfa.audio.probe import probe
-from solfa.audio.sources.locate import locate_recording
-from solfa.audio.sources.opening import open_source
+from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.location import locate_recording
 from solfa.errors import ConfigError
 
 WAV = encoded(tone(1600, 2))

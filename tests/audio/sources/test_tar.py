@@ -11,9 +11,9 @@ import soundfile
 from hostile import encoded, tone
 
 from solfa.audio.probe import probe
-from solfa.audio.read import read_span
-from solfa.audio.sources.locate import locate_recording
-from solfa.audio.sources.opening import open_source
+from solfa.audio.reader import read_span
+from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.location import locate_recording
 from solfa.errors import ConfigError
 
 FLAC = encoded(tone(500), format="FLAC")

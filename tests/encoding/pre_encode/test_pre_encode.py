@@ -7,10 +7,10 @@ import pytest
 import soundfile
 import torch
 
-from solfa.codecs.loading import load_codec
-from solfa.encoding.pre_encode.batch import BatchEncoder
+from solfa.codecs.catalogue import load_codec
+from solfa.encoding.pre_encode.padded_batch import BatchEncoder
 from solfa.errors import ConfigError, SolfaError, StoreError
-from solfa.store.legacy.opening import open_legacy
+from solfa.store.legacy.detection import open_legacy
 
 
 def decoded(array):
@@ -284,7 +284,7 @@ def test_details_hold_the_configs_and_the_arguments(run, wav, tmp_path, oobleck)
 
 
 def test_solfa_import_reads_what_was_written(run, wav, tmp_path):
-    from solfa.encoding.settings import array_spec
+    from solfa.encoding.fingerprint import array_spec
 
     wav("a.wav", 4000)
     wav("b.wav", 12_000)

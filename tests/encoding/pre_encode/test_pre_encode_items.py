@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solfa.audio.resample import resampled_span
+from solfa.audio.resampler import resampled_span
 from solfa.encoding.pre_encode.items import (
     Cut,
     Slot,

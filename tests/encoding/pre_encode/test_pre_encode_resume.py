@@ -16,7 +16,7 @@ from solfa.store.lease import Lease
 DRIVER = """
 import json, os, signal, sys, time
 from solfa.encoding.pre_encode import parse_pre_encode
-from solfa.encoding.pre_encode.run import pre_encode
+from solfa.encoding.pre_encode.session import pre_encode
 
 def start(settings, environment):
     child = os.fork()

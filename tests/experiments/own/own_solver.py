@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from solfa.solvers.config import SolverConfig
-from solfa.solvers.optim import build_optimizer
+from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.standard import StandardSolver
 
 

@@ -8,7 +8,7 @@ from transformers import EncodecConfig, EncodecModel
 
 from solfa.models.codec.bottlenecks import BottleneckConfig, Fsq, Gaussian, Rvq
 from solfa.models.codec.config import CodecModelConfig
-from solfa.models.codec.model import CodecModel
+from solfa.models.codec.network import CodecModel
 from solfa.nn.seanet import SeanetConfig
 
 HOP, K, V = 40, 4, 16

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from solfa.errors import ConfigError
 from solfa.models.mot.attention_experts import AttentionKind, LoraAttention
-from solfa.models.mot.base import FrozenLM
 from solfa.models.mot.ffn_experts import Bridge, BridgeFFN, FFNKind, LoraFFN
 from solfa.models.mot.ledger import Ledger
-from solfa.nn.low_rank import LowRank
+from solfa.models.mot.text_base import FrozenLM
+from solfa.nn.linears.low_rank import LowRank
 from tests.models.mot.tiny_mot import (
     ATTENTION,
     DONOR_FFN,

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from solfa.models.lm import inputs_and_targets
+from solfa.models.lm.network import inputs_and_targets
 from solfa.models.mot.joint import MixedSequence, text_then_audio
-from solfa.models.mot.model import MoT
+from solfa.models.mot.network import MoT
 from solfa.models.mot.routing import Index, Slices
 from tests.models.mot.tiny_mot import (
     KINDS,

@@ -6,7 +6,7 @@ from torch import nn
 
 from solfa.errors import ConfigError
 from solfa.models.mot.ledger import Ledger, Origin, draw_low_rank, load_like, poison
-from solfa.nn.low_rank import LowRank
+from solfa.nn.linears.low_rank import LowRank
 
 
 class TwoParts(nn.Module):

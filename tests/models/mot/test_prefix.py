@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from solfa.models.generation import Condition
+from solfa.models.lm.generation import Condition
 from solfa.models.mot.prefix import join_texts, unpadded
 
 LAYERS, HEADS, WIDTH = 3, 2, 4

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from solfa.models.mot.base import FrozenLM, load_base
 from solfa.models.mot.config import MoTConfig
 from solfa.models.mot.joint import MixedSequence
-from solfa.models.mot.model import MoT
+from solfa.models.mot.network import MoT
 from solfa.models.mot.routing import Index, Slices
+from solfa.models.mot.text_base import FrozenLM, load_base
 from solfa.models.mot.texts import Texts, TextsConfig
 from tests.models.mot.tiny_mot import step_loss
 

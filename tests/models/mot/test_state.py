@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from solfa.errors import ConfigError, StoreError
-from solfa.models.mot.build import build_mot
-from solfa.models.mot.model import MoT
-from solfa.solvers.registry import load_module, state_of
+from solfa.models.mot.assembly import build_mot
+from solfa.models.mot.network import MoT
+from solfa.solvers.state.registry import load_module, state_of
 from tests.models.mot.tiny_mot import (
     KINDS,
     LAYOUTS,
@@ -153,7 +153,7 @@ FRESH = """
 import sys, torch
 from pathlib import Path
 from solfa.config import parse_config
-from solfa.models.mot.build import build_mot
+from solfa.models.mot.assembly import build_mot
 from solfa.models.mot.config import MoTConfig
 from solfa.models.mot.prefix import join_texts
 folder = Path(sys.argv[1])

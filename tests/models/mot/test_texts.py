@@ -8,8 +8,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from solfa.models.mot.base import FrozenLM
 from solfa.models.mot.prefix import TextPrefix, unpadded
+from solfa.models.mot.text_base import FrozenLM
 from solfa.models.mot.texts import Texts, TextsConfig
 from tests.models.mot.tiny_mot import fresh_base
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from solfa.models.mot.model import MoT
+from solfa.models.mot.network import MoT
 from tests.models.mot.tiny_mot import (
     KINDS,
     V,

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from solfa.models.lm import inputs_and_targets
+from solfa.models.lm.network import inputs_and_targets
 from solfa.models.mot.config import MoTConfig
-from solfa.models.mot.model import MoT
+from solfa.models.mot.network import MoT
 from solfa.models.mot.vocabulary import OneTable, SummedTables
 from solfa.ops.extended_ids import extend_ids
 from solfa.ops.patterns import lay_out, steps_of, take_back

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM, MusicgenForCausalLM
 
-from solfa.models.lm import cross_entropy
-from solfa.models.mot.base import FrozenLM, load_base
-from solfa.models.mot.build import load_donor
+from solfa.models.lm.network import cross_entropy
+from solfa.models.mot.assembly import load_donor
 from solfa.models.mot.config import MoTConfig
-from solfa.models.mot.model import Donor, MoT
+from solfa.models.mot.network import Donor, MoT
 from solfa.models.mot.prefix import TextIds, TextPrefix, join_texts
-from solfa.models.mot.tiny import tiny_llama, tiny_tokenizer
+from solfa.models.mot.text_base import FrozenLM, load_base
+from solfa.models.mot.tiny_llama import tiny_llama, tiny_tokenizer
 from tests.models.tiny_musicgen import decoder_config, redraw
 
 K, V = 3, 8

@@ -1,0 +1,1 @@
+"""Who decodes which file: libsndfile, PyAV, and what they promise about lengths and seeks."""

@@ -1,0 +1,45 @@
+"""Read a span of a recording as float32, at the rate and with the channels that were asked for."""
+
+import numpy as np
+
+from solfa.audio.channels import Audio, distinct_channels, to_channels
+from solfa.audio.decoders import pyav, sndfile
+from solfa.audio.decoders.byte_range import open_range
+from solfa.audio.recording import AudioInfo, Location
+from solfa.audio.resampler import resample_span, resampled_span, source_margin
+from solfa.errors import AudioError
+
+
+def read_span(location: Location, info: AudioInfo, start: int, stop: int, sample_rate: int, num_channels: int) -> Audio:
+    """Decode source samples `start` to `stop` as `[C, N]`.
+
+    N is what `resampled_span` says. Nothing is clamped or normalised. Memory is that of the span and a short margin,
+    however long the recording is.
+    """
+    if not 0 <= start < stop <= info.num_samples:
+        raise ValueError(f"samples {start}..{stop} are not within a recording of {info.num_samples}")
+    low, high = source_margin(start, stop, info.num_samples, info.sample_rate, sample_rate)
+    audio = _decode(location, info, low, high)
+    audio = distinct_channels(audio, num_channels)
+    audio = resample_span(audio, low, start, stop, info.sample_rate, sample_rate)
+    first, last = resampled_span(start, stop, info.sample_rate, sample_rate)
+    assert audio.shape[1] == last - first, (audio.shape, first, last)
+    return np.ascontiguousarray(to_channels(audio, num_channels))
+
+
+def _decode(location: Location, info: AudioInfo, start: int, stop: int) -> Audio:
+    decoder = pyav if info.format.startswith(pyav.PREFIX) else sndfile
+    with open_range(location) as file:
+        try:
+            samples = decoder.decode(file, info, start, stop)
+        except AudioError as error:
+            raise AudioError(f"damaged or truncated between samples {start:,} and {stop:,}: {error}") from None
+    if len(samples) < stop - start:
+        raise AudioError(f"truncated: header says {info.num_samples:,} samples, found {start + len(samples):,}")
+    if samples.shape[1] != info.num_channels:
+        raise AudioError(f"changed since it was probed: {info.num_channels} channels then, {samples.shape[1]} now")
+    if not np.isfinite(samples).all():
+        position = start + int(np.argmin(np.isfinite(samples).all(axis=1)))
+        raise AudioError(f"holds a sample that is not a finite number, at {position:,}")
+    audio: Audio = samples.T
+    return audio

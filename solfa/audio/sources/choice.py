@@ -1,0 +1,67 @@
+"""Open whatever a user calls a collection of audio."""
+
+import os
+import re
+from pathlib import Path
+
+from solfa.audio.file_types import AUDIO_EXTENSIONS, extension
+from solfa.audio.recording import Source
+from solfa.audio.sources.dataset_config import open_dataset_config
+from solfa.audio.sources.folder import FileSource, FolderSource
+from solfa.audio.sources.folder_walk import is_tar_name
+from solfa.audio.sources.location import locate
+from solfa.audio.sources.table import TableSource
+from solfa.audio.sources.table_rows import TABLE_EXTENSIONS, is_table_name
+from solfa.audio.sources.tar import TarSource, tar_fault
+from solfa.errors import ConfigError
+from solfa.files.printable_names import escape_path
+
+__all__ = ["expand_numbers", "locate", "open_source"]
+
+_NUMBERS = re.compile(r"\{(\d+)\.\.(\d+)\}")
+
+
+def open_source(source: str | Path, *, audio_root: Path | None = None) -> Source:
+    """Open a folder, an audio file, a table, a tar (or several: `shard-{000..031}.tar`), or a dataset config."""
+    if audio_root is not None and not audio_root.is_dir():
+        raise ConfigError(f"--audio-root: expected a folder, found {escape_path(audio_root)}")
+    path = Path(source)
+    if _NUMBERS.search(str(source)) and not path.exists():
+        return _open_tars([Path(name) for name in expand_numbers(str(source))])
+    if path.is_dir():
+        return FolderSource(path)
+    if not path.exists():
+        raise ConfigError(f"{escape_path(path)}: no such file or folder")
+    if is_table_name(path.name):
+        return TableSource(path, audio_root)
+    if is_tar_name(path.name):
+        return _open_tars([path])
+    if extension(path.name) == ".json":
+        return open_dataset_config(path, audio_root)
+    if extension(path.name) in AUDIO_EXTENSIONS:
+        return FileSource(path)
+    raise ConfigError(
+        f"{escape_path(path)}: expected a folder, an audio file ({' '.join(sorted(AUDIO_EXTENSIONS))}), "
+        f"a table ({' '.join(TABLE_EXTENSIONS)}), a .tar, or a dataset config (.json)"
+    )
+
+
+def expand_numbers(pattern: str) -> list[str]:
+    """Write out `{000..031}`, every range of it, keeping leading zeros."""
+    found = _NUMBERS.search(pattern)
+    if found is None:
+        return [pattern]
+    first, last = found.groups()
+    numbers = range(int(first), int(last) + 1)
+    before, after = pattern[: found.start()], pattern[found.end() :]
+    return [name for number in numbers for name in expand_numbers(f"{before}{number:0{len(first)}d}{after}")]
+
+
+def _open_tars(paths: list[Path]) -> TarSource:
+    for path in paths:
+        fault = tar_fault(path)
+        if fault is not None:
+            raise ConfigError(f"{escape_path(path)}: {fault}")
+    return TarSource(
+        Path(os.path.commonpath([path.absolute().parent for path in paths])), tuple(path.absolute() for path in paths)
+    )

@@ -1,0 +1,55 @@
+"""List the audio files and tars below a folder, in an order that does not depend on the file system."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from solfa.audio.file_types import is_audio_name
+from solfa.files.printable_names import escape_path
+
+TAR_EXTENSIONS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
+
+
+class Found(NamedTuple):
+    """A path below the folder, escaped, and why it cannot be entered if it is a folder that cannot."""
+
+    name: str
+    error: str | None = None
+
+
+def is_tar_name(name: str) -> bool:
+    """Tell whether a name is a tar's, compressed or not."""
+    return name.lower().endswith(TAR_EXTENSIONS)
+
+
+def walk(root: Path) -> list[Found]:
+    """List everything that looks like audio or a tar, sorted by escaped path; hidden names are skipped."""
+    return sorted(_walk(root, "", frozenset()))
+
+
+def _walk(folder: Path, below: str, ancestors: frozenset[tuple[int, int]]) -> Iterator[Found]:
+    try:
+        status = folder.stat()
+        identity = (status.st_dev, status.st_ino)
+        if identity in ancestors:
+            # A link that leads back to where we came from.
+            return
+        with os.scandir(folder) as entries:
+            children = [(entry.name, _is_folder(entry)) for entry in entries if not entry.name.startswith(".")]
+    except OSError as error:
+        yield Found(below.rstrip("/") or ".", f"the folder cannot be listed: {error.strerror}")
+        return
+    for name, is_folder in children:
+        if is_folder:
+            yield from _walk(folder / name, f"{below}{escape_path(name)}/", ancestors | {identity})
+        elif is_audio_name(name) or is_tar_name(name):
+            yield Found(below + escape_path(name))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # A link into itself: not a folder; if its name is audio it becomes a recording with a reason.
+        return False

@@ -1,0 +1,90 @@
+"""The rows of CSV, TSV and JSONL tables, one at a time, with the line they stand on."""
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from solfa.audio.sources.metadata import parse_object
+from solfa.errors import ConfigError
+from solfa.files.printable_names import escape_path
+
+TABLE_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".jsonl.gz")
+
+
+class Row(NamedTuple):
+    """A row as JSON values, and its line for messages."""
+
+    line: int
+    values: dict[str, Any]
+
+
+def is_table_name(name: str) -> bool:
+    """Tell whether a name is a table's."""
+    return name.lower().endswith(TABLE_EXTENSIONS)
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Read a table row by row; what is malformed is named with file and line."""
+    name = path.name.lower()
+    if name.endswith((".csv", ".tsv")):
+        return _read_csv(path, "\t" if name.endswith(".tsv") else ",")
+    return _read_jsonl(path)
+
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[io.TextIOBase]:
+    try:
+        with path.open("rb") as raw:
+            binary = gzip.GzipFile(fileobj=raw) if path.name.lower().endswith(".gz") else raw
+            # utf-8-sig: spreadsheets put a byte order mark before the first column's name.
+            yield io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(f"{escape_path(path)}: cannot be read: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{escape_path(path)}: expected UTF-8, found byte 0x{error.object[error.start]:02X}"
+        ) from None
+
+
+def _read_jsonl(path: Path) -> Iterator[Row]:
+    with _open_text(path) as file:
+        for line, text in enumerate(file, start=1):
+            if not text.strip():
+                continue
+            try:
+                yield Row(line, parse_object(text))
+            except ValueError as error:
+                raise ConfigError(f"{escape_path(path)}, line {line}: {error}") from None
+
+
+def _read_csv(path: Path, delimiter: str) -> Iterator[Row]:
+    csv.field_size_limit(1 << 24)
+    with _open_text(path) as file:
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        where = escape_path(path)
+        try:
+            header = _column_names(next(reader, []), where)
+            for values in reader:
+                if not values:
+                    continue
+                if len(values) != len(header):
+                    raise ConfigError(
+                        f"{where}, line {reader.line_num}: expected {len(header)} columns, found {len(values)}"
+                    )
+                yield Row(reader.line_num, dict(zip(header, values, strict=True)))
+        except csv.Error as error:
+            raise ConfigError(f"{where}, line {reader.line_num}: {error}") from None
+
+
+def _column_names(header: list[str], where: str) -> list[str]:
+    # An index column, as pandas writes it, has no name.
+    names = [name.strip() or f"column_{position}" for position, name in enumerate(header, start=1)]
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise ConfigError(f"{where}, line 1: expected every column once, found {sorted(repeated)[0]!r} twice")
+    return names

@@ -1,0 +1,31 @@
+"""Write audio files that are never seen half-written."""
+
+import io
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import soundfile
+
+from solfa.audio.channels import Audio
+from solfa.errors import ConfigError
+from solfa.files.whole_files import replace_atomically
+
+WavSubtype = Literal["FLOAT", "PCM_16"]
+_BLOCK = 1 << 14
+"""Samples per call: libvorbis keeps what it is given on the stack, and two minutes at once end the process."""
+_FORMATS = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG"}
+
+
+def write_audio(path: Path, audio: Audio, sample_rate: int, *, wav_subtype: WavSubtype = "FLOAT") -> None:
+    """Write `[C, N]` audio as WAV (float, or 16 bit), FLAC (24 bit) or Ogg Vorbis, as the extension says."""
+    extension = path.suffix.lower()
+    if extension not in _FORMATS:
+        raise ConfigError(f"{path.name}: expected one of {', '.join(_FORMATS)}, found {extension or 'no extension'!r}")
+    subtype = {".wav": wav_subtype, ".flac": "PCM_24", ".ogg": "VORBIS"}[extension]
+    content = io.BytesIO()
+    options = {"format": _FORMATS[extension], "subtype": subtype}
+    with soundfile.SoundFile(content, "w", sample_rate, len(audio), **options) as sound:
+        for start in range(0, audio.shape[1], _BLOCK):
+            sound.write(np.ascontiguousarray(audio[:, start : start + _BLOCK].T))
+    replace_atomically(path, content.getvalue())

@@ -1,0 +1,121 @@
+"""Oobleck, the variational autoencoder of Stable Audio (arXiv 2407.14358), with the layers of diffusers.
+
+The encoder gives a mean and a scale per latent channel. Encoding stores the mean, so it is deterministic; with
+`with_scale=true` it stores mean | scale as the network gives them, and the posterior's standard deviation is
+softplus(scale) + 1e-4. Decoding always uses the mean. T = ceil(N / hop_length), with zeros on the right.
+"""
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any, Literal, final
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from solfa.codecs.checkpoint import Checkpoint, load_pretrained
+from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, prepare
+from solfa.codecs.protocol import Encoded, StoredClip, as_batch
+from solfa.codecs.waveform import check_audio, fit_length, pad_to_multiple
+from solfa.config import Config, parse_config
+from solfa.files.digest import value_sha256
+from solfa.pretrained.tensors import weights_sha256
+
+
+class OobleckOptions(Config):
+    """What a user may choose about Oobleck."""
+
+    with_scale: bool = False
+    """Store mean | scale (twice the channels) instead of the mean."""
+
+
+class OobleckArchitecture(Config):
+    """What changes the numbers and is not visible in the weights."""
+
+    sample_rate: int
+    num_channels: int
+    latent_channels: int
+    encoder_strides: tuple[int, ...]
+    decoder_strides: tuple[int, ...]
+    final_tanh: bool = False
+
+    @property
+    def hop_length(self) -> int:
+        return prod(self.encoder_strides)
+
+
+@final
+class OobleckNetwork(nn.Module):
+    """Encoder and decoder."""
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+
+@final
+class OobleckCodec:
+    """Oobleck behind the codec protocol."""
+
+    kind: Literal["latents"] = "latents"
+    num_codebooks = None
+    codebook_size = None
+
+    def __init__(
+        self,
+        model: OobleckNetwork,
+        architecture: OobleckArchitecture,
+        checkpoint: Checkpoint,
+        options: OobleckOptions,
+        encoder: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        self.name, self.spec = checkpoint.name, checkpoint.spec(options.model_dump())
+        self.sample_rate, self.num_channels = architecture.sample_rate, architecture.num_channels
+        self.hop_length = architecture.hop_length
+        self.frame_rate = self.sample_rate / self.hop_length
+        self._num_means, self._final_tanh = architecture.latent_channels, architecture.final_tanh
+        self.latent_channels = self._num_means * (2 if options.with_scale else 1)
+        self.description: Mapping[str, Any] = {
+            "family": "oobleck",
+            "architecture": architecture.model_dump(mode="json"),
+            "weights_sha256": weights_sha256(model.state_dict()),
+            "options": options.model_dump(mode="json"),
+            "precision": checkpoint.precision,
+        }
+        self.fingerprint = value_sha256(self.description)
+        prepare(model, checkpoint.precision, checkpoint.device)
+        self.model, self._device = model, checkpoint.device
+        self._encoder = encoder or clip_by_clip(model.encoder)
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "OobleckCodec":
+        """Load a diffusers checkpoint."""
+        from diffusers import AutoencoderOobleck
+
+        parsed = parse_config(OobleckOptions, options, f"codec {checkpoint.name}")
+        model = load_pretrained(checkpoint, AutoencoderOobleck)
+        config = model.config
+        architecture = OobleckArchitecture(
+            sample_rate=config.sampling_rate,
+            num_channels=config.audio_channels,
+            latent_channels=config.decoder_input_channels,
+            encoder_strides=tuple(config.downsampling_ratios),
+            decoder_strides=tuple(config.downsampling_ratios[::-1]),
+        )
+        return cls(OobleckNetwork(model.encoder, model.decoder), architecture, checkpoint, parsed)
+
+    def encode(self, audio: Float[Tensor, "B C N"]) -> Encoded:
+        """Encode clips of equal length to latents `[B, T, Z]` in float32."""
+        check_audio(audio, self.num_channels, self.name)
+        with exact_inference():
+            padded = pad_to_multiple(audio.to(self._device, dtype_of(self.model)), self.hop_length)
+            latents = self._encoder(padded)[:, : self.latent_channels]
+        return Encoded(latents.transpose(1, 2).float().contiguous(), audio.shape[-1])
+
+    def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:
+        """Decode the means; where the decoder's odd strides leave a few samples short, the end is zeros."""
+        batch, single = as_batch(encoded, self._device)
+        with exact_inference():
+            means = batch.array[..., : self._num_means].to(dtype_of(self.model)).transpose(1, 2)
+            audio = self.model.decoder(means)
+            audio = fit_length((audio.tanh() if self._final_tanh else audio).float(), batch.num_samples)
+        return audio[0] if single else audio

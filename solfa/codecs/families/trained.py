@@ -1,0 +1,138 @@
+"""Codecs that Solfa trained: an exported directory, or the folder of an experiment as it stands."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor
+
+from solfa.codecs.checkpoint import Checkpoint
+from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
+from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, prepare
+from solfa.codecs.protocol import Encoded, Kind, StoredClip, as_batch
+from solfa.codecs.waveform import check_audio
+from solfa.config import Config, parse_config
+from solfa.errors import ConfigError, StoreError
+from solfa.files.digest import value_sha256
+from solfa.models.codec.codec_files import build_apart, load_codec_model, save_codec_model
+from solfa.models.codec.config import CodecModelConfig
+from solfa.models.codec.network import CodecModel
+from solfa.pretrained.checkpoint_files import read_json
+from solfa.pretrained.tensors import weights_sha256
+from solfa.xp.record import CONFIG
+
+BEST = "best.pt"
+"""The weights of an experiment's best epoch, in its folder."""
+SOLVER = "compression"
+"""The solver that trains codecs."""
+
+
+class OwnOptions(Config):
+    """What a user may choose about a codec trained here."""
+
+    num_codebooks: int | None = Field(default=None, ge=1)
+    """The first K codebooks; None takes all."""
+
+
+@final
+class OwnCodec:
+    """A codec network behind the codec protocol."""
+
+    def __init__(self, model: CodecModel, checkpoint: Checkpoint, options: OwnOptions) -> None:
+        config = model.config
+        self.kind: Kind = config.kind
+        available = config.num_codebooks
+        if options.num_codebooks is not None and (available is None or options.num_codebooks > available):
+            raise ConfigError(
+                f"codec {checkpoint.name}: num_codebooks: expected at most {available or 'none at all'}, "
+                f"found {options.num_codebooks}"
+            )
+        self.num_codebooks = options.num_codebooks or available
+        self.name = checkpoint.name
+        chosen = {} if self.num_codebooks is None else {"num_codebooks": self.num_codebooks}
+        self.spec = checkpoint.spec(chosen)
+        self.sample_rate, self.num_channels = config.sample_rate, config.num_channels
+        self.hop_length, self.frame_rate = config.hop_length, config.frame_rate
+        self.codebook_size, self.latent_channels = config.codebook_size, config.latent_channels
+        self.description: Mapping[str, Any] = {
+            "family": "solfa_codec",
+            "architecture": config.model_dump(mode="json"),
+            "weights_sha256": weights_sha256(model.state_dict()),
+            "options": chosen,
+            "precision": checkpoint.precision,
+        }
+        self.fingerprint = value_sha256(self.description)
+        prepare(model, checkpoint.precision, checkpoint.device)
+        self.model, self._device = model, checkpoint.device
+        encoder = fast_encodec_encoder(model)
+        # The fast one takes the clips of a batch apart by itself.
+        self._encoder = clip_by_clip(encoder) if encoder is model.encoder else encoder
+        self._quantize = clip_by_clip(lambda latents: model.bottleneck.encode(latents, self.num_codebooks))
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "OwnCodec":
+        """Load an exported directory."""
+        parsed = parse_config(OwnOptions, options, f"codec {checkpoint.name}")
+        return cls(load_codec_model(checkpoint.location), checkpoint, parsed)
+
+    @classmethod
+    def from_experiment(cls, folder: Path, checkpoint: Checkpoint, options: Mapping[str, object]) -> "OwnCodec":
+        """Load the best weights of an experiment that trains a codec."""
+        parsed = parse_config(OwnOptions, options, f"codec {checkpoint.name}")
+        config = parse_config(CodecModelConfig, _settings(folder).get("model", {}), f"{folder / CONFIG}: model")
+        return cls(_with_weights(build_apart(config), folder / BEST), checkpoint, parsed)
+
+    def encode(self, audio: Float[Tensor, "B C N"]) -> Encoded:
+        """Encode clips of equal length to codes `[B, T, K]`, or to means of latents `[B, T, Z]`."""
+        check_audio(audio, self.num_channels, self.name)
+        with exact_inference():
+            array = self._quantize(self._encoder(audio.to(self._device, dtype_of(self.model))))
+        return Encoded(array, audio.shape[-1])
+
+    def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:
+        """Decode to exactly the number of samples that were encoded."""
+        batch, single = as_batch(encoded, self._device)
+        array = batch.array.long() if self.kind == "codes" else batch.array.to(dtype_of(self.model))
+        with exact_inference():
+            audio = self.model.decode(array, batch.num_samples).float()
+        return audio[0] if single else audio
+
+
+def export_codec(folder: Path, directory: Path, *, half: bool = False) -> OwnCodec:
+    """Write the codec of an experiment into a new directory that `--codec` takes, and load it from there."""
+    trained = OwnCodec.from_experiment(folder, Checkpoint(folder.name, str(folder), folder), {})
+    save_codec_model(trained.model, directory, half=half)
+    written = directory.absolute()
+    return OwnCodec.from_checkpoint(Checkpoint(written.name, str(written), written), {})
+
+
+def _settings(folder: Path) -> Mapping[str, Any]:
+    for name in (CONFIG, BEST):
+        if not (folder / name).is_file():
+            raise ConfigError(f"codec {folder}: expected a trained experiment, found no {name}; train it first")
+    values = read_json(folder / CONFIG)
+    if values.get("solver") != SOLVER:
+        raise ConfigError(
+            f"codec {folder}: expected an experiment that trains a codec, found one of the solver "
+            f"{values.get('solver')}; `solfa export-model` writes what it trains"
+        )
+    return values
+
+
+def _with_weights(model: CodecModel, best: Path) -> CodecModel:
+    try:
+        weights = torch.load(best, map_location="cpu", weights_only=True)["states"]["model"]
+    except MemoryError:
+        raise
+    except Exception:
+        # Bytes that are no checkpoint fail anywhere in torch, and what it says recommends to read them unsafely.
+        raise StoreError(f"{best}: expected weights that Solfa wrote, found another file, or a damaged one") from None
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise StoreError(f"{best}: expected the weights of the model in {CONFIG}, found others ({reason})") from None
+    return model

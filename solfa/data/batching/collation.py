@@ -1,0 +1,137 @@
+"""Read the segments of a batch into tensors.
+
+Codes become int64 and latents float32, whatever the dataset stores; where there is nothing to read, zeros.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64, Num
+from torch import Tensor
+
+from solfa.data.batching.row_layout import Rows
+from solfa.data.sources.clip_source import ClipSource
+from solfa.data.stable_random import crop_start
+from solfa.errors import StoreError
+
+
+class Share(NamedTuple):
+    """One rank's part of one global batch, before it is read; what `BatchDataset` is indexed by."""
+
+    seed: int
+    epoch: int
+    step: int
+    part: Rows
+    global_rows: int
+    global_frames: int
+
+
+class Segment(NamedTuple):
+    """A run of frames of one clip within a batch."""
+
+    id: str
+    start: int
+    """First frame within the clip."""
+    array: Num[Tensor, "T W"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One rank's rows of a global batch. Its G segments are one per row, except when packed."""
+
+    arrays: Num[Tensor, "B T W"]
+    """int64 codes or float32 latents; zero where `mask` is False."""
+    segment_ids: Int64[Tensor, "B T"]
+    """Number of the segment within its row, -1 for padding: attention may be kept within equal numbers."""
+    ids: tuple[str, ...]
+    captions: tuple[str | None, ...]
+    metadata: tuple[Mapping[str, Any], ...]
+    num_frames: Int64[Tensor, "G"]
+    """Frames of each segment, without padding."""
+    starts: Int64[Tensor, "G"]
+    """First frame of each segment within its clip."""
+    rows: Int64[Tensor, "G"]
+    columns: Int64[Tensor, "G"]
+    """Where in its row each segment begins."""
+    epoch: int
+    step: int
+    """Number of the global batch within the epoch."""
+    global_rows: int
+    """Rows of the global batch. A loss averaged over rows, times `world_size * len(batch) / global_rows`, is weighted
+    such that the mean over ranks is the mean over the global batch."""
+    global_frames: int
+    """Frames of the global batch without padding, for a loss that is averaged over frames."""
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    @property
+    def mask(self) -> Bool[Tensor, "B T"]:
+        """True where there is a frame, False where there is padding."""
+        return self.segment_ids >= 0
+
+    def segments(self) -> Iterator[Segment]:
+        """View each segment without its padding."""
+        places = zip(self.rows.tolist(), self.columns.tolist(), self.num_frames.tolist(), strict=True)
+        for clip_id, start, (row, column, count) in zip(self.ids, self.starts.tolist(), places, strict=True):
+            yield Segment(clip_id, start, self.arrays[row, column : column + count])
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
+        """Copy the tensors to a device."""
+        moved = {name: tensor.to(device, non_blocking=non_blocking) for name, tensor in self._tensors().items()}
+        return replace(self, **moved)  # type: ignore[arg-type]
+
+    def pin_memory(self) -> "Batch":
+        """Copy the tensors to page-locked memory; `DataLoader(pin_memory=True)` calls this."""
+        return replace(self, **{name: tensor.pin_memory() for name, tensor in self._tensors().items()})  # type: ignore[arg-type]
+
+    def _tensors(self) -> dict[str, Tensor]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def read_batch(source: ClipSource, share: Share) -> Batch:
+    """Read one rank's share of a global batch."""
+    part = share.part
+    arrays = _empty_arrays(source, part)
+    segment_ids = np.full((part.num_rows, part.num_columns), -1, np.int64)
+    starts = part.starts.copy()
+    clips = [source[index] for index in part.clips.tolist()]
+    previous_row, number = -1, 0
+    for g, (clip, row, column, count) in enumerate(
+        zip(clips, part.rows.tolist(), part.columns.tolist(), part.num_frames.tolist(), strict=True)
+    ):
+        if part.slacks[g]:
+            starts[g] += crop_start(share.seed, share.epoch, clip.id, int(part.slacks[g]))
+        number = number + 1 if row == previous_row else 0
+        previous_row = row
+        # numpy widens while it copies; torch would refuse uint16 arithmetic and warn of read-only memory.
+        arrays[row, column : column + count] = clip.array[starts[g] : starts[g] + count]
+        segment_ids[row, column : column + count] = number
+    return Batch(
+        arrays=torch.from_numpy(arrays),
+        segment_ids=torch.from_numpy(segment_ids),
+        ids=tuple(clip.id for clip in clips),
+        captions=tuple(clip.caption for clip in clips),
+        metadata=tuple(clip.metadata for clip in clips),
+        num_frames=torch.tensor(part.num_frames),
+        starts=torch.from_numpy(starts),
+        rows=torch.tensor(part.rows),
+        columns=torch.tensor(part.columns),
+        epoch=share.epoch,
+        step=share.step,
+        global_rows=share.global_rows,
+        global_frames=share.global_frames,
+    )
+
+
+def _empty_arrays(source: ClipSource, part: Rows) -> Num[np.ndarray, "B T W"]:
+    # An empty share has no clip to ask for its width, and all clips of a source are alike.
+    example = source[int(part.clips[0]) if len(part.clips) else 0].array
+    dtypes = {"u": np.int64, "i": np.int64, "f": np.float32}
+    if example.dtype.kind not in dtypes or example.dtype == np.uint64:
+        raise StoreError(f"arrays of {example.dtype} cannot become a batch; expected integer codes or float latents")
+    return np.zeros((part.num_rows, part.num_columns, example.shape[1]), dtypes[example.dtype.kind])

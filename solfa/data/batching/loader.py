@@ -1,0 +1,200 @@
+"""A loader with exact resume, made of plain torch parts.
+
+    loader = make_loader(open_dataset("music.solfa"), Crop(num_frames=256, batch_size=32), seed=0, num_workers=4)
+    for epoch in range(loader.epoch, 100):
+        for batch in loader:                      # what is left of the epoch
+            ...
+            checkpoint = loader.state_dict()      # what was delivered; what workers prefetched does not count
+
+A state may be loaded with any number of workers and ranks: the global batches that follow are the same.
+In a loop with its own `DataLoader`, use the parts:
+
+    sampler = GlobalBatchSampler(source, mode, seed=0)
+    for batch in DataLoader(BatchDataset(source), sampler=sampler, batch_size=None):
+        ...
+        sampler.advance_past(batch)               # without this, the next iteration begins at the same batch
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from pydantic import NonNegativeInt
+from torch.utils.data import DataLoader, Dataset
+
+from solfa.config import Config, parse_config
+from solfa.data.batching.collation import Batch, Share, read_batch
+from solfa.data.batching.epoch_plan import EpochPlan
+from solfa.data.batching.modes import Crop, Mode, Pack, Pad, plan_epoch
+from solfa.data.batching.row_layout import deal
+from solfa.data.sources.clip_source import ClipSource, WeightedSource
+from solfa.errors import ConfigError, StoreError
+
+
+class LoaderState(Config):
+    """Where in the endless sequence of global batches a loader is, and which sequence that is."""
+
+    digest: str
+    mode: Mode
+    seed: int
+    epoch: NonNegativeInt
+    step: NonNegativeInt
+    """The next global batch of the epoch."""
+
+
+class BatchDataset(Dataset[Batch]):
+    """A torch dataset whose items are batches, indexed by the shares that `GlobalBatchSampler` yields."""
+
+    def __init__(self, source: ClipSource) -> None:
+        self._source = source
+
+    def __getitem__(self, share: Share) -> Batch:
+        return read_batch(self._source, share)
+
+
+class GlobalBatchSampler:
+    """This rank's shares of the global batches, from the current position to the end of its epoch.
+
+    Iterating does not move the position, as a `DataLoader` iterates ahead of what it delivers; `advance_past` does.
+    Every rank makes the same number of steps. Where the rows of a batch do not divide by `world_size`, the first ranks
+    get one more, and a batch smaller than `world_size` leaves the last ranks a batch of no rows; `drop_last` avoids it.
+    """
+
+    def __init__(
+        self, source: ClipSource, mode: Crop | Pad | Pack, *, seed: int = 0, rank: int = 0, world_size: int = 1
+    ) -> None:
+        if not 0 <= rank < world_size:
+            raise ConfigError(f"rank must be from 0 to world_size - 1, found rank {rank} and world_size {world_size}")
+        if mode.batch_size is not None and mode.batch_size < world_size:
+            raise ConfigError(
+                f"a global batch of {mode.batch_size} rows cannot be dealt to {world_size} ranks; "
+                f"set batch_size to {world_size} or more"
+            )
+        self._digest, self._num_frames = source.digest, source.num_frames
+        self._weights = source.weights if isinstance(source, WeightedSource) else None
+        self._mode, self._seed, self._rank, self._world_size = mode, seed, rank, world_size
+        self._move_to(epoch=0, step=0)
+
+    def __len__(self) -> int:
+        """Count the steps that are left of the epoch."""
+        return self.num_steps - self.step
+
+    def __iter__(self) -> Iterator[Share]:
+        epoch, plan = self.epoch, self._plan
+        for step in range(self.step, len(plan)):
+            batch = plan.batch(step)
+            part = deal(batch, self._rank, self._world_size)
+            yield Share(self._seed, epoch, step, part, batch.num_rows, int(batch.num_frames.sum()))
+
+    @property
+    def num_steps(self) -> int:
+        """Count the steps of the whole epoch, the same on every rank."""
+        return len(self._plan)
+
+    def advance_past(self, batch: Batch) -> None:
+        """Move to the batch that follows a delivered one; after the last of an epoch comes the first of the next."""
+        if batch.epoch == self.epoch and batch.step + 1 < self.num_steps:
+            self.step = batch.step + 1
+        else:
+            self._move_to(batch.epoch, batch.step + 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Describe the position in plain values, the same on every rank."""
+        state = LoaderState(digest=self._digest, mode=self._mode, seed=self._seed, epoch=self.epoch, step=self.step)
+        return state.model_dump(mode="json")
+
+    def load_state_dict(self, values: Mapping[str, Any]) -> None:
+        """Go to the position of `state_dict()`, which must belong to the same clips, mode and seed."""
+        state = parse_config(LoaderState, values, "loader state")
+        if state.digest != self._digest:
+            raise StoreError(
+                f"loader state: it belongs to a dataset with digest {state.digest[:16]}, but this one has "
+                f"{self._digest[:16]}; open the manifest and the selection it was saved with, or start a new epoch"
+            )
+        for name, saved, current in (("mode", state.mode, self._mode), ("seed", state.seed, self._seed)):
+            if saved != current:
+                raise ConfigError(
+                    f"loader state: saved with {name} {saved!r}, but the loader has {current!r}; use the same"
+                )
+        self._move_to(state.epoch, state.step)
+
+    def _move_to(self, epoch: int, step: int) -> None:
+        plan = self._plan_of(epoch)
+        if step > len(plan):
+            raise ConfigError(f"loader state: step {step} of epoch {epoch}, which has only {len(plan)} steps")
+        if step == len(plan):
+            epoch, step = epoch + 1, 0
+            plan = self._plan_of(epoch)
+        self.epoch, self.step = epoch, step
+        self._plan: EpochPlan = plan
+
+    def _plan_of(self, epoch: int) -> EpochPlan:
+        return plan_epoch(self._mode, self._num_frames, self._digest, self._seed, epoch, self._weights)
+
+
+class Loader:
+    """Iterates over what is left of an epoch, then over the next one; its state is what it delivered."""
+
+    def __init__(self, dataloader: "DataLoader[Batch]", sampler: GlobalBatchSampler) -> None:
+        self._dataloader, self._sampler = dataloader, sampler
+
+    def __len__(self) -> int:
+        """Count the steps that are left of the epoch."""
+        return len(self._sampler)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self._dataloader:
+            self._sampler.advance_past(batch)
+            yield batch
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch."""
+        return self._sampler.epoch
+
+    @property
+    def step(self) -> int:
+        """The number of the next batch within its epoch."""
+        return self._sampler.step
+
+    @property
+    def num_steps(self) -> int:
+        """Count the steps of the whole epoch."""
+        return self._sampler.num_steps
+
+    def state_dict(self) -> dict[str, Any]:
+        """Describe the position after the last delivered batch in plain values, the same on every rank."""
+        return self._sampler.state_dict()
+
+    def load_state_dict(self, values: Mapping[str, Any]) -> None:
+        """Go to a saved position; iterate anew afterwards."""
+        self._sampler.load_state_dict(values)
+
+
+def make_loader(
+    source: ClipSource,
+    mode: Crop | Pad | Pack,
+    *,
+    seed: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    num_workers: int = 0,
+    pin_memory: bool = False,
+    persistent_workers: bool = False,
+    multiprocessing_context: str | None = None,
+) -> Loader:
+    """Load batches of a dataset, the same global ones for every number of workers and ranks."""
+    sampler = GlobalBatchSampler(source, mode, seed=seed, rank=rank, world_size=world_size)
+    dataloader = DataLoader(
+        BatchDataset(source),
+        sampler=sampler,
+        batch_size=None,
+        num_workers=num_workers,
+        pin_memory=pin_memory,
+        persistent_workers=persistent_workers,
+        multiprocessing_context=multiprocessing_context,
+        # Of its own, because a DataLoader draws a number each time it is iterated: from the global generator, a
+        # resumed run would draw once more than an uninterrupted one and then drop out other units.
+        generator=torch.Generator(),
+    )
+    return Loader(dataloader, sampler)

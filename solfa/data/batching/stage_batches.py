@@ -1,0 +1,181 @@
+"""How the clips of each stage become batches: one place for the sizes, and what a stage does differently.
+
+    dataset:
+      segment_seconds: 10
+      batch_size: 32            # of all ranks together
+      num_workers: 2
+      mode: {kind: crop}        # or pad, or pack
+      valid: {batch_size: 8}
+
+Training is shuffled, cropped at random and drops the incomplete batch; the other stages do none of it.
+"""
+
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from solfa.config import Config
+from solfa.data.batching.loader import Loader, make_loader
+from solfa.data.batching.modes import Crop, Pack, Pad
+from solfa.data.sources.dset import Stage
+from solfa.data.sources.stage_source import OpenedSource
+from solfa.errors import ConfigError
+
+
+class Choices(NamedTuple):
+    """What a stage settled on, in frames."""
+
+    num_frames: int | None
+    batch_size: int
+    shuffle: bool
+    random_start: bool | None
+    """None where nobody asked."""
+    drop_last: bool | None
+    """None where nobody asked: whatever leaves a batch."""
+
+
+class CropRows(Config):
+    """Every row is a crop of `segment_seconds` of one clip."""
+
+    kind: Literal["crop"] = "crop"
+
+    def build(self, choices: Choices, source: OpenedSource) -> Crop:
+        """Name the mode of the loader."""
+        random_start = choices.shuffle if choices.random_start is None else choices.random_start
+        return Crop(
+            num_frames=_needed(choices.num_frames, self.kind),
+            batch_size=choices.batch_size,
+            shuffle=choices.shuffle,
+            random_start=random_start,
+            drop_last=_drops(choices, len(source)),
+        )
+
+
+class PadRows(Config):
+    """Every row is a whole clip, padded to the longest of its batch."""
+
+    kind: Literal["pad"] = "pad"
+    window_batches: PositiveInt = 100
+
+    def build(self, choices: Choices, source: OpenedSource) -> Pad:
+        """Name the mode of the loader."""
+        _unused("segment_seconds", choices.num_frames, self.kind)
+        _unused("random_start", choices.random_start, self.kind)
+        return Pad(
+            batch_size=choices.batch_size,
+            window_batches=self.window_batches,
+            shuffle=choices.shuffle,
+            drop_last=_drops(choices, len(source)),
+        )
+
+
+class PackRows(Config):
+    """Clips stand end to end in rows of `segment_seconds`."""
+
+    kind: Literal["pack"] = "pack"
+
+    def build(self, choices: Choices, source: OpenedSource) -> Pack:
+        """Name the mode of the loader."""
+        _unused("random_start", choices.random_start, self.kind)
+        num_frames = _needed(choices.num_frames, self.kind)
+        return Pack(
+            num_frames=num_frames,
+            batch_size=choices.batch_size,
+            shuffle=choices.shuffle,
+            drop_last=_drops(choices, int(source.num_frames.sum()) // num_frames),
+        )
+
+
+class StageBatching(Config):
+    """What a stage does differently; None is as everywhere, or as suits the stage."""
+
+    segment_seconds: PositiveFloat | None = None
+    batch_size: PositiveInt | None = None
+    num_workers: NonNegativeInt | None = None
+    shuffle: bool | None = None
+    random_start: bool | None = None
+    drop_last: bool | None = None
+
+
+class Batching(Config):
+    """The sizes of batches, and the exceptions of each stage."""
+
+    segment_seconds: PositiveFloat | None = None
+    """Length of a row for crop and pack; it becomes frames by the dataset's frame rate."""
+    batch_size: PositiveInt
+    """Rows of a global batch: ranks divide it."""
+    num_workers: NonNegativeInt = 0
+    """Processes of each rank that read ahead; 0 reads in the training process."""
+    mode: Annotated[CropRows | PadRows | PackRows, Field(discriminator="kind")] = CropRows()
+    train: StageBatching = StageBatching()
+    valid: StageBatching = StageBatching()
+    evaluate: StageBatching = StageBatching()
+    generate: StageBatching = StageBatching()
+
+    def of(self, stage: Stage) -> StageBatching:
+        """Name the exceptions of a stage."""
+        exceptions: dict[Stage, StageBatching] = {
+            "train": self.train,
+            "valid": self.valid,
+            "evaluate": self.evaluate,
+            "generate": self.generate,
+        }
+        return exceptions[stage]
+
+    def rows(self, stage: Stage, source: OpenedSource) -> Crop | Pad | Pack:
+        """Settle how a stage makes batches of a source."""
+        own, trains = self.of(stage), stage == "train"
+        seconds = own.segment_seconds or self.segment_seconds
+        choices = Choices(
+            num_frames=None if seconds is None else segment_frames(seconds, source.array.frame_rate),
+            batch_size=own.batch_size or self.batch_size,
+            shuffle=trains if own.shuffle is None else own.shuffle,
+            random_start=own.random_start,
+            drop_last=own.drop_last if own.drop_last is not None else None if trains else False,
+        )
+        return self.mode.build(choices, source)
+
+
+def segment_frames(seconds: float, frame_rate: float) -> int:
+    """Count the frames of a segment: the nearest whole number, at least one."""
+    return max(1, round(seconds * frame_rate))
+
+
+def make_stage_loader(
+    source: OpenedSource,
+    batching: Batching,
+    stage: Stage,
+    *,
+    seed: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    pin_memory: bool = False,
+) -> Loader:
+    """Load the batches of one stage."""
+    own = batching.of(stage)
+    num_workers = batching.num_workers if own.num_workers is None else own.num_workers
+    return make_loader(
+        source,
+        batching.rows(stage, source),
+        seed=seed,
+        rank=rank,
+        world_size=world_size,
+        num_workers=num_workers,
+        pin_memory=pin_memory,
+        persistent_workers=num_workers > 0,
+    )
+
+
+def _drops(choices: Choices, num_rows: int) -> bool:
+    return num_rows >= choices.batch_size if choices.drop_last is None else choices.drop_last
+
+
+def _needed(num_frames: int | None, kind: str) -> int:
+    if num_frames is None:
+        raise ConfigError(f"segment_seconds: missing, and mode {kind} needs it; say how long a row is")
+    return num_frames
+
+
+def _unused(name: str, value: object, kind: str) -> None:
+    if value is not None:
+        raise ConfigError(f"{name}: has no meaning for mode {kind}; set it to null, or choose another mode")

@@ -1,0 +1,102 @@
+"""What is known about the clips of a dataset, column by column; no array is read.
+
+A column is `id`, `caption`, `seconds` or `num_frames`, or else a key of the clips' metadata.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Int64
+
+from solfa.config import nearest
+from solfa.data.attributes import CAPTION
+from solfa.data.table.joined_clips import JoinedRows
+from solfa.errors import ConfigError
+from solfa.store.schema import ArraySpec, Commit
+from solfa.store.shard_reader import ShardReader
+
+STORED_COLUMNS = ("id", "caption", "seconds", "num_frames")
+"""Columns that every dataset has; where metadata has one of these names, too, the dataset's own counts."""
+
+
+class ClipColumns:
+    """The columns of the clips of a dataset, or of a selection of them, read when first asked for."""
+
+    def __init__(
+        self,
+        path: Path,
+        commits: tuple[Commit, ...],
+        spec: ArraySpec,
+        rows: Int64[np.ndarray, "kept"] | None = None,
+        joined: JoinedRows | None = None,
+    ) -> None:
+        self.path, self._commits, self._spec, self._rows = path, commits, spec, rows
+        self.joined = joined
+        """What a table says of the clips, too."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was read stays behind: a loader's worker process has no use for it.
+        return {key: value for key, value in self.__dict__.items() if key not in ("_table", "_names")}
+
+    def select(self, rows: Int64[np.ndarray, "kept"]) -> "ClipColumns":
+        """Keep the clips at `rows`."""
+        of_all = rows if self._rows is None else self._rows[rows]
+        joined = None if self.joined is None else self.joined.select(rows)
+        return ClipColumns(self.path, self._commits, self._spec, of_all, joined)
+
+    def join(self, joined: JoinedRows) -> "ClipColumns":
+        """Add what a table says of these clips."""
+        return ClipColumns(self.path, self._commits, self._spec, self._rows, joined)
+
+    def values(self, column: str) -> list[Any]:
+        """List the values of a column, None where a clip has none; a column that no clip has is an error."""
+        if column in STORED_COLUMNS:
+            stored = list(self._table.column(column).to_pylist())
+            if column == CAPTION and self.joined is not None:
+                return [self.joined.caption(index, own) for index, own in enumerate(stored)]
+            return stored
+        if column not in self._names:
+            known = self.names()
+            raise ConfigError(
+                f"{self.path}: no clip has a column {column!r}{nearest(column, known)}; there are {', '.join(known)}"
+            )
+        return [row.get(column) for row in self._metadata()]
+
+    def names(self) -> list[str]:
+        """List the columns that there are."""
+        return [*STORED_COLUMNS, *sorted(self._names - {*STORED_COLUMNS})]
+
+    def recordings(self) -> list[str]:
+        """List what the recording of each clip is called in the dataset."""
+        return list(self._table.column("key").to_pylist())
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        wanted = [*STORED_COLUMNS, "metadata", "key"]
+        shards = [ShardReader(self.path, commit, self._spec).stored.select(wanted) for commit in self._commits]
+        table = pa.concat_tables(shards) if shards else pa.table({name: [] for name in wanted})
+        return table if self._rows is None else table.take(self._rows)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(name for row in self._metadata() for name in row)
+
+    def _metadata(self) -> Iterator[dict[str, Any]]:
+        # Parsed anew for each column: as Python objects, the metadata of a million clips would fill gigabytes.
+        for index, text in enumerate(self._table.column("metadata")):
+            own = json.loads(text.as_py())
+            yield own if self.joined is None else self.joined.metadata(index, own)
+
+
+def some_values(values: Iterable[Any], count: int = 5) -> str:
+    """Show a few different values of a column, for a sentence."""
+    texts = list(dict.fromkeys(repr(value) for value in values))
+    return ", ".join(texts[:count]) + (", …" if len(texts) > count else "")

@@ -1,0 +1,93 @@
+"""Which data each stage of a run uses, as a person writes it in `dset/*.yaml`.
+
+    train: music.solfa                                   # a Solfa dataset
+    valid: {path: audio/valid, codec: encodec_32khz}     # audio, which is encoded first
+    evaluate: null                                       # as valid
+    generate: null                                       # as evaluate
+
+A stage is one source or a list of them; a path alone is a source.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, model_validator
+
+from solfa.config import Config
+from solfa.data.sources.filters import Where
+from solfa.data.sources.hold_out import HoldOut
+from solfa.data.table.clip_table import ClipTable
+
+Stage = Literal["train", "valid", "evaluate", "generate"]
+
+
+class Source(Config):
+    """Clips of one place: a Solfa dataset, or audio and the codec that encodes it."""
+
+    path: str
+    """A Solfa dataset, or whatever `solfa encode` takes: a folder, a table, a tar, an audio file."""
+    codec: str | None = None
+    """Of audio: the codec to encode it with, e.g. `encodec_32khz` or `mulaw:sample_rate=4000`."""
+    segment_seconds: float | None = Field(default=None, ge=0)
+    """Of audio: the longest clip; 0 keeps recordings whole, None is as `solfa encode` does it."""
+    audio_root: str | None = None
+    """Of a table of audio: what its relative paths are relative to."""
+    table: ClipTable | None = None
+    """A table that says more of the clips, e.g. their captions; see `solfa.data.table.clip_table`."""
+    where: Where | None = None
+    """Which clips are used; see `solfa.data.sources.filters`."""
+    weight: PositiveFloat | None = None
+    """Its share of the clips of an epoch, relative to the other sources; None for all: every clip once."""
+    weight_column: str | None = None
+    """A column that says how often a clip is drawn, relative to the others of this source; 1 where it is missing."""
+    manifest: PositiveInt | None = None
+    """Of a Solfa dataset: the state to use; None is the latest."""
+
+
+def _as_list(value: Any) -> Any:
+    """Read one source, or a path alone, as a list of one."""
+    if isinstance(value, str | Mapping | Source):
+        value = [value]
+    if isinstance(value, list | tuple):
+        return [{"path": item} if isinstance(item, str) else item for item in value]
+    return value
+
+
+Sources = Annotated[tuple[Source, ...], BeforeValidator(_as_list), Field(min_length=1)]
+
+
+class Dset(Config):
+    """The data of every stage."""
+
+    train: Sources
+    valid: Sources | None = None
+    hold_out: HoldOut | None = None
+    """Instead of `valid`: validate on recordings that are kept out of training."""
+    evaluate: Sources | None = None
+    """None is what valid has."""
+    generate: Sources | None = None
+    """None is what evaluate has."""
+
+    @model_validator(mode="after")
+    def _one_way_to_validate(self) -> "Dset":
+        if (self.valid is None) == (self.hold_out is None):
+            found = "neither" if self.valid is None else "both"
+            raise ValueError(f"expected data to validate on, as either valid or hold_out, found {found}")
+        return self
+
+    def mapped(self, change: Callable[[Source], Source]) -> "Dset":
+        """Change every source; equal ones are changed once."""
+        done: list[tuple[Source, Source]] = []
+
+        def changed(source: Source) -> Source:
+            known = next((after for before, after in done if before == source), None)
+            if known is None:
+                known = change(source)
+                done.append((source, known))
+            return known
+
+        def of(sources: tuple[Source, ...] | None) -> tuple[Source, ...] | None:
+            return None if sources is None else tuple(changed(source) for source in sources)
+
+        stages = {name: of(getattr(self, name)) for name in ("train", "valid", "evaluate", "generate")}
+        return self.model_copy(update=stages)

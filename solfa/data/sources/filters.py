@@ -1,0 +1,131 @@
+"""Which clips of a dataset are used, by what is known about them.
+
+    where:
+      genre: jazz                    # equal
+      artist: [Ella, Louis]          # one of these
+      seconds: {min: 5, max: 60}     # bounds, both inclusive
+      id: {glob: "album1/*"}         # a file-name pattern; capital letters count
+      caption: {present: true}       # known, that is neither missing nor null nor empty
+      id: {unlisted: [valid.txt]}    # in none of these text files, a value a line; `listed` is the opposite
+
+A clip is kept if all of it holds. Of a column whose values are lists, one element that fits is enough.
+"""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Bool
+from pydantic import BeforeValidator, Discriminator, StrictBool, StrictFloat, StrictInt, StrictStr, Tag, model_validator
+
+from solfa.config import Config
+from solfa.data.sources.columns import ClipColumns, some_values
+from solfa.errors import ConfigError
+
+Value = StrictBool | StrictInt | StrictFloat | StrictStr | None
+
+
+Lists = Annotated[tuple[str, ...], BeforeValidator(lambda paths: (paths,) if isinstance(paths, str) else paths)]
+
+
+class Matching(Config):
+    """Bounds, a pattern, and whether there is a value at all; what is given must hold together."""
+
+    min: float | None = None
+    max: float | None = None
+    glob: str | None = None
+    present: bool | None = None
+    listed: Lists | None = None
+    """Text files with a value a line; the value is in one of them."""
+    unlisted: Lists | None = None
+    """Text files in none of which the value is."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Matching":
+        if all(value is None for value in dict(self).values()):
+            raise ValueError("expected one or more of min, max, glob, present, listed, unlisted")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"min is {self.min} and max is {self.max}, which no value can meet")
+        return self
+
+    def holds(self, value: Any) -> bool:
+        """Say whether a value fits."""
+        if self.present is not None and self.present != _is_present(value):
+            return False
+        if all(part is None for part in (self.min, self.max, self.glob, self.listed, self.unlisted)):
+            return True
+        return any(self._fits(element) for element in _elements(value))
+
+    def _fits(self, element: Any) -> bool:
+        if self.glob is not None and not (isinstance(element, str) and fnmatchcase(element, self.glob)):
+            return False
+        if self.listed is not None and not any(element in _lines(path) for path in self.listed):
+            return False
+        if self.unlisted is not None and any(element in _lines(path) for path in self.unlisted):
+            return False
+        if self.min is None and self.max is None:
+            return True
+        if isinstance(element, bool) or not isinstance(element, int | float):
+            return False
+        return (self.min is None or element >= self.min) and (self.max is None or element <= self.max)
+
+
+def _tag(condition: Any) -> str:
+    if isinstance(condition, Matching | Mapping):
+        return "matching"
+    return "one_of" if isinstance(condition, list | tuple) else "equal"
+
+
+Condition = Annotated[
+    Annotated[Matching, Tag("matching")] | Annotated[tuple[Value, ...], Tag("one_of")] | Annotated[Value, Tag("equal")],
+    Discriminator(_tag),
+]
+Where = Mapping[str, Condition]
+
+
+def condition_holds(condition: Matching | tuple[Value, ...] | Value, value: Any) -> bool:
+    """Say whether a value of a column meets a condition."""
+    if isinstance(condition, Matching):
+        return condition.holds(value)
+    wanted = condition if isinstance(condition, tuple) else (condition,)
+    return any(_equal(element, one) for element in _elements(value) for one in wanted)
+
+
+def kept_clips(columns: ClipColumns, where: Where) -> Bool[np.ndarray, "clips"]:
+    """Find the clips for which every condition holds; that none is left is an error."""
+    kept = np.ones(len(columns), bool)
+    for name, condition in where.items():
+        values = columns.values(name)
+        kept &= np.array([condition_holds(condition, value) for value in values], bool)
+        if not kept.any():
+            raise ConfigError(
+                f"{columns.path}: where leaves none of {len(values)} clips, at the latest with {name!r}, "
+                f"of which the values are {some_values(values)}; widen it"
+            )
+    return kept
+
+
+@lru_cache(maxsize=16)
+def _lines(path: str) -> frozenset[str]:
+    """Read the values of a list; one that is written while a run uses it is not read again."""
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"where: the list {path} cannot be read: {error.strerror}; check the path") from None
+    return frozenset(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _elements(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _is_present(value: Any) -> bool:
+    return value is not None and value != "" and value != []
+
+
+def _equal(value: Any, wanted: Value) -> bool:
+    # In Python True equals 1, and in metadata `vocals: true` is not `vocals: 1`.
+    return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted

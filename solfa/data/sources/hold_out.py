@@ -1,0 +1,76 @@
+"""Keep some recordings out of training, to validate on: always the same ones, whoever asks and in whatever order.
+
+Recordings are held out, not clips: the segments of one recording are alike, and never fall on both sides.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool
+from pydantic import Field, PositiveInt, model_validator
+
+from solfa.config import Config
+from solfa.data.stable_random import stable_key
+from solfa.errors import ConfigError
+
+Side = Literal["train", "valid"]
+
+_SEGMENT = re.compile(r"(@\d{5,}\.\d{3})?(#\d+)?$")
+
+
+class HoldOut(Config):
+    """How much of the training data is for validation: about a fraction of the recordings, or some clips."""
+
+    fraction: float | None = Field(default=None, gt=0, lt=1)
+    """Each recording is held out or not by a hash of its name alone: new recordings move no other."""
+    clips: PositiveInt | None = None
+    """The recordings with the smallest hashes, as many as are needed for so many clips."""
+    seed: int = 0
+    """Another number is another choice."""
+
+    @model_validator(mode="after")
+    def _one_size(self) -> "HoldOut":
+        if (self.fraction is None) == (self.clips is None):
+            raise ValueError("give either fraction or clips")
+        return self
+
+    def recordings(self, clips_of: Counter[str]) -> set[str]:
+        """Choose recordings, given how many clips each has."""
+        if self.fraction is not None:
+            limit = int(self.fraction * (1 << 128))
+            return {recording for recording in clips_of if self._key(recording) < limit}
+        assert self.clips is not None
+        chosen: set[str] = set()
+        found = 0
+        for recording in sorted(clips_of, key=lambda name: (self._key(name), name)):
+            if found >= self.clips:
+                break
+            chosen.add(recording)
+            found += clips_of[recording]
+        return chosen
+
+    def _key(self, recording: str) -> int:
+        return stable_key("hold out", self.seed, recording)
+
+
+def recording_of(clip_id: str) -> str:
+    """Name the recording that a clip is a segment of: its id without the start of the segment."""
+    return _SEGMENT.sub("", clip_id, count=1)
+
+
+def on_side(ids: Sequence[str], hold_out: HoldOut, side: Side) -> Bool[np.ndarray, "clips"]:
+    """Find the clips of one side; a side without any is an error."""
+    recordings = [recording_of(clip_id) for clip_id in ids]
+    counts = Counter(recordings)
+    held = hold_out.recordings(counts)
+    if not held or len(held) == len(counts):
+        size = f"fraction {hold_out.fraction}" if hold_out.clips is None else f"clips {hold_out.clips}"
+        taken = "all" if held else "none"
+        raise ConfigError(
+            f"hold_out: {size} takes {taken} of {len(counts)} recordings with {len(ids)} clips, and both sides need "
+            "some; change the size, or name a dataset for valid"
+        )
+    return np.array([(recording in held) == (side == "valid") for recording in recordings], bool)

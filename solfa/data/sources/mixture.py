@@ -1,0 +1,104 @@
+"""Several sources as one: end to end, or drawn by weight.
+
+Without weights every clip comes once an epoch. With weights an epoch draws as many clips as there are, and the share
+of each part is its weight: which clips come twice and which not at all is a pure function of digest, seed and epoch.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Num
+
+from solfa.data.sources.clip_source import ClipSource, SourceClip, Weights
+from solfa.errors import ConfigError
+from solfa.files.digest import value_sha256
+
+
+class Part(NamedTuple):
+    """One source of a mixture."""
+
+    source: ClipSource
+    weight: float | None = None
+    """Its share of an epoch, relative to the other parts; all parts have one or none has."""
+    clip_weights: Float64[np.ndarray, "clips"] | None = None
+    """How often each clip is drawn, relative to the other clips of the part; None for all alike."""
+
+
+@dataclass(frozen=True)
+class MixedClip:
+    """A clip of one of several sources, under an id that no clip of another has."""
+
+    id: str
+    """The number of the source, a colon, and the id there: `1:drums/hit0.wav`."""
+    clip: SourceClip
+    """As its own source gives it."""
+
+    @property
+    def array(self) -> Num[np.ndarray, "T W"]:
+        return self.clip.array
+
+    @property
+    def caption(self) -> str | None:
+        return self.clip.caption
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.clip.metadata
+
+
+class Mixture:
+    """A source of the clips of several sources; a single one is passed on as it is."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        if not parts:
+            raise ConfigError("a mixture needs at least one source, found none")
+        self._sources = [part.source for part in parts]
+        self._starts = [0, *accumulate(len(source) for source in self._sources)]
+        self.num_frames = np.concatenate([source.num_frames for source in self._sources])
+        self.weights = _weights(parts)
+        self.digest = _digest(parts, weighted=self.weights is not None)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, index: int, /) -> SourceClip:
+        if not 0 <= index < len(self):
+            raise IndexError(f"clip {index} of a mixture of {len(self)}")
+        if len(self._sources) == 1:
+            return self._sources[0][index]
+        number = bisect_right(self._starts, index) - 1
+        clip = self._sources[number][index - self._starts[number]]
+        return MixedClip(f"{number}:{clip.id}", clip)
+
+
+def _weights(parts: Sequence[Part]) -> Weights | None:
+    given = [part.weight is not None for part in parts]
+    if any(given) and not all(given):
+        raise ConfigError(f"weight: source {given.index(False)} has none and others have one; give all or none")
+    if all(part.clip_weights is None for part in parts) and (len(parts) == 1 or not any(given)):
+        return None
+    clips = []
+    for number, part in enumerate(parts):
+        count = len(part.source)
+        within = np.ones(count) if part.clip_weights is None else part.clip_weights
+        total = float(np.cumsum(within)[-1]) if count else 0.0
+        if not (np.isfinite(within).all() and (within >= 0).all() and total > 0):
+            raise ConfigError(f"weight: the clips of source {number} need finite weights of 0 or more, and one above 0")
+        share = count if part.weight is None else part.weight
+        clips.append(within / total * share)
+    numbers = [np.full(len(part.source), number, np.int64) for number, part in enumerate(parts)]
+    return Weights(np.concatenate(clips), np.concatenate(numbers))
+
+
+def _digest(parts: Sequence[Part], weighted: bool) -> str:
+    digests = [part.source.digest for part in parts]
+    if not weighted:
+        return digests[0] if len(parts) == 1 else value_sha256(["mixture", digests])
+    weights = [
+        [part.weight, None if part.clip_weights is None else value_sha256(part.clip_weights.tolist())] for part in parts
+    ]
+    return value_sha256(["weighted mixture", digests, weights])

@@ -1,0 +1,183 @@
+"""Open the Solfa datasets of a stage as one source of clips that a loader takes."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from solfa.data.sources.clip_source import ClipSource, SourceClip, Weights
+from solfa.data.sources.columns import STORED_COLUMNS, ClipColumns
+from solfa.data.sources.dset import Dset, Source, Stage
+from solfa.data.sources.filters import kept_clips
+from solfa.data.sources.hold_out import HoldOut, Side, on_side
+from solfa.data.sources.mixture import Mixture, Part
+from solfa.data.table.clip_table import ClipTable
+from solfa.data.table.joined_clips import JoinedClips, JoinedRows
+from solfa.data.table.row_match import join_table
+from solfa.errors import ConfigError
+from solfa.files.digest import value_sha256
+from solfa.store.dataset import Dataset, open_dataset
+from solfa.store.layout import manifests, read_info, read_manifest
+from solfa.store.schema import ArraySpec, DatasetInfo
+
+log = logging.getLogger(__name__)
+
+SAME_IN_ALL = ("kind", "width", "codebook_size", "sample_rate", "hop_length")
+"""What must agree for arrays to stand in one batch and mean the same."""
+
+
+@dataclass(frozen=True)
+class _Opened:
+    source: Source
+    dataset: Dataset
+    columns: ClipColumns
+
+    @property
+    def clips(self) -> ClipSource:
+        joined = self.columns.joined
+        return self.dataset if joined is None else JoinedClips(self.dataset, joined)
+
+    def keep(self, kept: Bool[np.ndarray, "clips"]) -> "_Opened":
+        if kept.all():
+            return self
+        rows = np.flatnonzero(kept)
+        return _Opened(self.source, self.dataset.select(rows), self.columns.select(rows))
+
+
+class OpenedSource:
+    """The clips of one or several datasets, and what they have in common; pickled when worker processes are spawned."""
+
+    def __init__(self, opened: Sequence[_Opened], *, weighted: bool = True) -> None:
+        infos = [part.dataset.info for part in opened]
+        self.array: ArraySpec = infos[0].array
+        self.codec: str = infos[0].codec
+        """The text that loads the codec which decodes the arrays."""
+        prints = [info.fingerprint for info in infos]
+        self.fingerprint: str = prints[0] if len(prints) == 1 else value_sha256(prints)
+        self._columns = [part.columns for part in opened]
+        self._mixture = Mixture([_part(part) if weighted else Part(part.clips) for part in opened])
+
+    @property
+    def digest(self) -> str:
+        return self._mixture.digest
+
+    @property
+    def num_frames(self) -> Int64[np.ndarray, "clips"]:
+        return self._mixture.num_frames
+
+    @property
+    def weights(self) -> Weights | None:
+        return self._mixture.weights
+
+    def __len__(self) -> int:
+        return len(self._mixture)
+
+    def __getitem__(self, index: int, /) -> SourceClip:
+        return self._mixture[index]
+
+    def values(self, column: str) -> list[Any]:
+        """List what the clips have in a column: `caption`, `seconds`, or a key of their metadata; reads no array.
+
+        None where a clip has nothing there; a column that no clip of any dataset has is an error.
+        """
+        have = [column in STORED_COLUMNS or column in columns.names() for columns in self._columns]
+        if not any(have):
+            self._columns[0].values(column)  # says which there are
+        return [
+            value
+            for columns, has in zip(self._columns, have, strict=True)
+            for value in (columns.values(column) if has else [None] * len(columns))
+        ]
+
+
+def open_sources(
+    sources: Sequence[Source], *, hold_out: HoldOut | None = None, side: Side = "train", weighted: bool = True
+) -> OpenedSource:
+    """Open datasets, select their clips and put them together; with `hold_out`, only the clips of one side.
+
+    `weighted=False` leaves out all weights: every clip once.
+    """
+    opened = [_open(source) for source in sources]
+    expect_same_arrays([(str(part.dataset.path), part.dataset.info) for part in opened])
+    if hold_out is not None:
+        ids = [part.columns.values("id") for part in opened]
+        kept = on_side([clip_id for part in ids for clip_id in part], hold_out, side)
+        sides = np.split(kept, np.cumsum([len(part) for part in ids])[:-1])
+        opened = [part.keep(these) for part, these in zip(opened, sides, strict=True)]
+        opened = [part for part in opened if len(part.dataset)]
+    return OpenedSource(opened, weighted=weighted)
+
+
+def open_stage(dset: Dset, stage: Stage) -> OpenedSource:
+    """Open what a stage uses. Recordings that are held out of training come unweighted: each clip once."""
+    if stage == "train":
+        return open_sources(dset.train, hold_out=dset.hold_out, side="train")
+    by_choice = {"valid": [dset.valid], "evaluate": [dset.evaluate, dset.valid]}
+    sources = next(
+        (found for found in by_choice.get(stage, [dset.generate, dset.evaluate, dset.valid]) if found is not None), None
+    )
+    if sources is not None:
+        return open_sources(sources)
+    return open_sources(dset.train, hold_out=dset.hold_out, side="valid", weighted=False)
+
+
+def expect_same_arrays(named: Sequence[tuple[str, DatasetInfo]]) -> None:
+    """Refuse datasets whose arrays differ, by name; warn of those that another codec made."""
+    first_name, first = named[0]
+    for name, info in named[1:]:
+        for field in SAME_IN_ALL:
+            expected, found = getattr(first.array, field), getattr(info.array, field)
+            if found != expected:
+                raise ConfigError(
+                    f"{name}: {field} is {found}, and of {first_name} it is {expected}; "
+                    "datasets of one run must agree in it: encode both with the same codec"
+                )
+        if info.parts.get("codec") != first.parts.get("codec"):
+            log.warning(
+                "%s was made by %s and %s by %s: their codes look alike, but may not mean the same",
+                *(first_name, first.codec, name, info.codec),
+            )
+
+
+def _open(source: Source) -> _Opened:
+    root = Path(source.path).expanduser()
+    existing = manifests(root)
+    number = source.manifest or (existing[-1] if existing else None)
+    dataset = open_dataset(root, manifest=number)
+    assert number is not None, "a dataset without a manifest does not open"
+    columns = ClipColumns(root, read_manifest(root, number).commits, dataset.info.array)
+    if source.table is not None:
+        columns = columns.join(_joined(source.table.pinned(), root, number, dataset.digest))
+    opened = _Opened(source, dataset, columns)
+    return opened if source.where is None else opened.keep(kept_clips(columns, source.where))
+
+
+@lru_cache(maxsize=8)
+def _joined(table: ClipTable, root: Path, number: int, digest: str) -> JoinedRows:
+    """Join a table whose content is pinned to a dataset, once for all stages: they share the rows in memory."""
+    manifest = read_manifest(root, number)
+    assert manifest.digest == digest
+    columns = ClipColumns(root, manifest.commits, read_info(root).array)
+    return join_table(table, columns.recordings(), str(root))
+
+
+def _part(opened: _Opened) -> Part:
+    column = opened.source.weight_column
+    return Part(opened.clips, opened.source.weight, None if column is None else _clip_weights(opened.columns, column))
+
+
+def _clip_weights(columns: ClipColumns, column: str) -> Float64[np.ndarray, "clips"]:
+    weights = []
+    for clip_id, value in zip(columns.values("id"), columns.values(column), strict=True):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
+            raise ConfigError(
+                f"{columns.path}: weight_column {column!r} of clip {clip_id!r}: expected a number of 0 or more, "
+                f"found {value!r}"
+            )
+        weights.append(1.0 if value is None else float(value))
+    return np.array(weights, np.float64)

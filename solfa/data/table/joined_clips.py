@@ -1,0 +1,105 @@
+"""Clips together with the rows of a table: what is known of each from both."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Int64, Num
+
+from solfa.audio.sources.metadata import find_caption
+from solfa.data.attributes import CAPTION
+from solfa.data.sources.clip_source import ClipSource, SourceClip
+from solfa.data.table.clip_table import ClipTable
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """The row of each clip of a dataset, or of a selection of it; pickled when worker processes are spawned."""
+
+    table: ClipTable
+    texts: pa.ChunkedArray
+    """Rows as JSON objects, in the order of the table: a fraction of what they would take as Python objects."""
+    rows: Int64[np.ndarray, "clips"]
+    """Which of `texts` is about each clip; -1 for none."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Rows of other clips stay behind.
+        used, rows = np.unique(self.rows, return_inverse=True)
+        has_none = int(len(used) > 0 and used[0] < 0)
+        return {"table": self.table, "texts": self.texts.take(used[has_none:]), "rows": rows - has_none}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def select(self, kept: Int64[np.ndarray, "kept"]) -> "JoinedRows":
+        """Keep the clips at `kept`; the rows are shared, not copied."""
+        return replace(self, rows=self.rows[kept])
+
+    def caption(self, index: int, own: str | None) -> str | None:
+        """Take the caption of a clip from its row, else the one that it has of its own."""
+        return find_caption({CAPTION: self._row(index).get(self.table.caption or "")}) or own
+
+    def metadata(self, index: int, own: Mapping[str, Any]) -> dict[str, Any]:
+        """Put together what the row and the dataset say of a clip."""
+        row = self._row(index)
+        if self.table.overwrite:
+            return {**own, **row}
+        caption = {name: value for name, value in row.items() if name == self.table.caption}
+        return {**row, **own, **caption}
+
+    def _row(self, index: int) -> dict[str, Any]:
+        row = int(self.rows[index])
+        return {} if row < 0 else json.loads(self.texts[row].as_py())
+
+
+@dataclass(frozen=True)
+class JoinedClip:
+    """A clip of a dataset, described by a row of a table as well."""
+
+    clip: SourceClip
+    """As the dataset gives it."""
+    joined: JoinedRows
+    index: int
+    """Number of the clip among those that were joined."""
+
+    @property
+    def id(self) -> str:
+        return self.clip.id
+
+    @property
+    def array(self) -> Num[np.ndarray, "T W"]:
+        return self.clip.array
+
+    @cached_property
+    def caption(self) -> str | None:
+        return self.joined.caption(self.index, self.clip.caption)
+
+    @cached_property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.joined.metadata(self.index, self.clip.metadata)
+
+
+class JoinedClips:
+    """A source of clips with the rows of a table; their order is that of the clips alone, whatever the rows say."""
+
+    def __init__(self, source: ClipSource, joined: JoinedRows) -> None:
+        assert len(source) == len(joined)
+        self._source, self._joined = source, joined
+
+    @property
+    def digest(self) -> str:
+        return self._source.digest
+
+    @property
+    def num_frames(self) -> Int64[np.ndarray, "clips"]:
+        return self._source.num_frames
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, index: int, /) -> JoinedClip:
+        return JoinedClip(self._source[index], self._joined, index)

@@ -1,0 +1,88 @@
+"""Run the whole way once: synthesise a collection, encode, verify, decode, report."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from solfa.codecs.catalogue import load_codec
+from solfa.codecs.default_name import DEFAULT_CODEC
+from solfa.demo.collection import write_demo_collection
+from solfa.encoding.api import encode
+from solfa.encoding.decoding import decode_dataset, originals
+from solfa.encoding.progress import EncodeReport, Listener
+from solfa.errors import ConfigError
+from solfa.evaluate.reconstruction import mel_distance_db, signal_to_noise_db
+from solfa.store.dataset import open_dataset
+from solfa.store.verification import Verification, verify
+from solfa.ui.html.dataset_page import dataset_page
+from solfa.ui.html.report import write_report
+from solfa.ui.html.report_data import Fact
+
+MARKER = "solfa-demo.txt"
+NUM_DECODED = 4
+
+
+class Score(NamedTuple):
+    """How close a decoded clip is to its original, in decibels."""
+
+    id: str
+    signal_to_noise_db: float
+    """Large where the waveform was kept; what a neural codec keeps is the sound, which may leave little of it."""
+    mel_distance_db: float
+    """Small where it sounds alike."""
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """Where everything is, and how it went."""
+
+    audio: Path
+    dataset: Path
+    decoded: Path
+    page: Path
+    report: EncodeReport
+    verification: Verification
+    scores: list[Score]
+    """Of the decoded clips."""
+
+
+def run_demo(
+    folder: Path, codec_text: str = DEFAULT_CODEC, *, listener: Listener | None = None, say: Callable[[str], None]
+) -> DemoResult:
+    """Make everything anew below `folder`; a folder that holds something else is refused."""
+    _prepare(folder)
+    audio, dataset_path, decoded = folder / "audio", folder / "demo.solfa", folder / "decoded"
+    say("synthesising strings, chords, drums, voices and one broken file")
+    write_demo_collection(audio)
+    say(f"encoding it with {codec_text}")
+    report = encode(audio, dataset_path, codec=codec_text, listener=listener)
+    say("verifying every byte")
+    verification = verify(dataset_path)
+    dataset = open_dataset(dataset_path)
+    codec = load_codec(codec_text)
+    say("decoding some clips back to sound")
+    some = dataset.select(range(0, len(dataset), max(1, len(dataset) // NUM_DECODED)))
+    decode_dataset(some, codec, decoded)
+    read_original = originals(audio, codec)
+    scores = []
+    for clip in some:
+        original, sound = read_original(clip), codec.decode(clip).numpy()
+        assert original is not None, f"{clip.id} was written a moment ago"
+        distance = mel_distance_db(original, sound, codec.sample_rate)
+        scores.append(Score(clip.id, signal_to_noise_db(original, sound), distance))
+    say("writing the report")
+    page = folder / "report.html"
+    facts = [Fact("Speed", f"{report.speed:.0f}×", "audio-seconds per second")]
+    write_report(dataset_page(dataset, codec, read_original, title="Solfa demo", more_facts=facts), page)
+    return DemoResult(audio, dataset_path, decoded, page, report, verification, scores)
+
+
+def _prepare(folder: Path) -> None:
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / MARKER).is_file():
+            raise ConfigError(f"{folder}: expected a new or empty folder, found other files; choose another with --out")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARKER).write_text("Made by `solfa demo`, which makes this folder anew each time it runs.\n")

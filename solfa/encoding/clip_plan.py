@@ -1,0 +1,99 @@
+"""Decide, purely, what will be encoded: which samples of which recording, in which shard, in which batch.
+
+    recording ──segments──► clips ──shard_bounds──► shards ──batch_bounds──► batches
+
+Nothing here opens a file or knows how many processes will do the work.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from solfa.audio.recording import AudioInfo, Recording
+from solfa.audio.resampler import resampled_span
+from solfa.store.plan_file import PlannedClip
+
+SHARDS_WANTED = 64
+MIN_SHARD_SECONDS, MAX_SHARD_SECONDS = 120.0, 36_000.0
+MAX_SHARD_BYTES = 192 << 20
+"""A part is cut into about 64 shards: little is lost when a process is killed, and many processes find work. Shards
+hold at least two minutes, so that small collections do not become many files, and at most ten hours of audio."""
+
+MAX_BATCH_CLIPS = 64
+
+
+def segment_bounds(num_samples: int, sample_rate: int, segment_seconds: float) -> list[tuple[int, int]]:
+    """Cut a recording into consecutive segments that cover all of it; 0 seconds keeps it whole."""
+    step = round(segment_seconds * sample_rate)
+    if segment_seconds == 0 or step >= num_samples:
+        return [(0, num_samples)]
+    step = max(1, step)
+    return [(start, min(start + step, num_samples)) for start in range(0, num_samples, step)]
+
+
+def clip_id(key: str, start: int, stop: int, info: AudioInfo) -> str:
+    """Name a clip after its recording, and after where it starts if it is not all of it."""
+    if (start, stop) == (0, info.num_samples):
+        return key
+    return f"{key}@{start / info.sample_rate:09.3f}"
+
+
+def clips_of(
+    recording: Recording, info: AudioInfo | str, segment_seconds: float, sample_rate: int
+) -> Iterator[PlannedClip]:
+    """Plan the clips of one recording; `info` is a sentence if it cannot be read, which gives one failed clip."""
+    known = {
+        "key": recording.key,
+        "uri": recording.uri,
+        "size_bytes": recording.size_bytes,
+        "mtime_ns": recording.mtime_ns,
+        "member": recording.member,
+        "member_offset": recording.member_offset,
+        "member_size": recording.member_size,
+        "caption": recording.caption,
+        "metadata": recording.metadata,
+    }
+    if isinstance(info, str):
+        yield PlannedClip(id=recording.key, error=info, **known)  # type: ignore[arg-type]
+        return
+    for start, stop in segment_bounds(info.num_samples, info.sample_rate, segment_seconds):
+        first, last = resampled_span(start, stop, info.sample_rate, sample_rate)
+        yield PlannedClip(
+            id=clip_id(recording.key, start, stop, info),
+            start=start,
+            stop=stop,
+            num_samples=last - first,
+            source_sample_rate=info.sample_rate,
+            source_num_channels=info.num_channels,
+            source_num_samples=info.num_samples,
+            source_format=info.format,
+            **known,  # type: ignore[arg-type]
+        )
+
+
+def shard_bounds(seconds: npt.NDArray[np.float64], bytes_per_second: float) -> list[tuple[int, int]]:
+    """Cut the clips of a part into shards of consecutive clips, by the audio they hold."""
+    if not len(seconds):
+        return []
+    total = float(seconds.sum())
+    wanted = min(max(total / SHARDS_WANTED, MIN_SHARD_SECONDS), MAX_SHARD_SECONDS, MAX_SHARD_BYTES / bytes_per_second)
+    # A clip belongs to the shard in which it begins.
+    begins = np.concatenate([[0.0], np.cumsum(seconds)[:-1]])
+    first = np.flatnonzero(np.diff(np.floor(begins / wanted), prepend=-1.0))
+    return list(zip(first.tolist(), [*first[1:].tolist(), len(seconds)], strict=True))
+
+
+def batch_bounds(clips: Sequence[PlannedClip], batch_seconds: float, sample_rate: int) -> list[tuple[int, int]]:
+    """Group consecutive clips of exactly equal length, up to `batch_seconds` or 64; a failed clip stands alone."""
+    bounds: list[tuple[int, int]] = []
+    for index, clip in enumerate(clips):
+        if bounds:
+            start, stop = bounds[-1]
+            count = stop + 1 - start
+            fits = count <= MAX_BATCH_CLIPS and count * clip.num_samples <= batch_seconds * sample_rate
+            if fits and not clip.error and clips[start].num_samples == clip.num_samples and not clips[start].error:
+                bounds[-1] = (start, index + 1)
+                continue
+        bounds.append((index, index + 1))
+    return bounds

@@ -1,0 +1,133 @@
+"""Freeze the plan: list the source, probe what is new, cut it into clips and shards, and write it down once.
+
+Rows go through a temporary Arrow file, so that planning a million clips takes no more memory than planning a hundred.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from solfa.audio.probe import probe_recording
+from solfa.audio.recording import Recording, Source
+from solfa.encoding.clip_plan import clips_of, shard_bounds
+from solfa.files.crash_points import crash_point
+from solfa.files.whole_files import temporary_path
+from solfa.store.array_dataset import chunks
+from solfa.store.layout import plan_parts
+from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, write_plan_part
+from solfa.store.schema import ArraySpec
+
+PROBES_AT_ONCE = 8
+RECORDINGS_PER_CHUNK = 512
+
+
+@dataclass
+class PlanningReport:
+    """What planning found: how much is new, and which known recordings are no longer what they were."""
+
+    recordings: int = 0
+    new_clips: int = 0
+    changed: list[str] = field(default_factory=list)
+
+
+def extend_plan(
+    root: Path,
+    source: Source,
+    spec: ArraySpec,
+    segment_seconds: float,
+    *,
+    limit: int | None = None,
+    on_recordings: Callable[[int], None] = lambda count: None,
+) -> PlanningReport:
+    """Add a part for the recordings that no part has yet; with nothing new, write nothing.
+
+    `limit` stops after the recording with which the whole plan reaches that many clips.
+    """
+    while True:
+        report = PlanningReport()
+        # Counted before reading what is known: if another process adds a part meanwhile, ours cannot take its number.
+        part = len(plan_parts(root))
+        known, planned_clips = _known_recordings(root)
+        fresh = _fresh(source, known, report, on_recordings)
+        room = None if limit is None else limit - planned_clips
+        spool = temporary_path(root, "spool")
+        try:
+            seconds = _spool_clips(spool, source.root, fresh, spec, segment_seconds, room)
+            report.new_clips = len(seconds)
+            crash_point("plan:before")
+            bounds = shard_bounds(seconds, spec.frame_rate * spec.bytes_per_frame)
+            if not bounds or write_plan_part(root, part, _shard_tables(spool, bounds)):
+                crash_point("plan:after")
+                return report
+        finally:
+            spool.unlink(missing_ok=True)
+
+
+def _known_recordings(root: Path) -> tuple[dict[str, tuple[int, int]], int]:
+    known: dict[str, tuple[int, int]] = {}
+    num_clips = 0
+    for columns in iterate_plan_columns(root, ["key", "size_bytes", "mtime_ns"]):
+        known.update(zip(columns["key"], zip(columns["size_bytes"], columns["mtime_ns"], strict=True), strict=True))
+        num_clips += len(columns["key"])
+    return known, num_clips
+
+
+def _fresh(
+    source: Source,
+    known: dict[str, tuple[int, int]],
+    report: PlanningReport,
+    on_recordings: Callable[[int], None],
+) -> Iterator[Recording]:
+    for recording in source.recordings():
+        report.recordings += 1
+        on_recordings(report.recordings)
+        before = known.get(recording.key)
+        if before is None:
+            yield recording
+        # Imported clips have no recorded size; there is nothing to compare.
+        elif before != (0, 0) and before != (recording.size_bytes, recording.mtime_ns):
+            report.changed.append(recording.key)
+
+
+def _spool_clips(
+    spool: Path,
+    source_root: Path,
+    recordings: Iterator[Recording],
+    spec: ArraySpec,
+    segment_seconds: float,
+    room: int | None,
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Write the clips of all recordings to a temporary file; return how long each is."""
+    seconds: list[float] = []
+    with (
+        ThreadPoolExecutor(PROBES_AT_ONCE, thread_name_prefix="probe") as pool,
+        pa.OSFile(str(spool), "wb") as sink,
+        pa.ipc.new_file(sink, PLAN_SCHEMA) as writer,
+    ):
+        for chunk in chunks(recordings, RECORDINGS_PER_CHUNK):
+            if room is not None and len(seconds) >= room:
+                break
+            clips: list[PlannedClip] = []
+            infos = pool.map(partial(probe_recording, source_root), chunk)
+            for recording, info in zip(chunk, infos, strict=True):
+                if room is not None and len(seconds) + len(clips) >= room:
+                    break
+                clips += clips_of(recording, info, segment_seconds, spec.sample_rate)
+            rows = [clip.as_row() for clip in clips]
+            writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA))
+            seconds += [clip.num_samples / spec.sample_rate for clip in clips]
+    return np.array(seconds, np.float64)
+
+
+def _shard_tables(spool: Path, bounds: list[tuple[int, int]]) -> Iterator[pa.Table]:
+    """Yield the rows of each shard, ordered by length and then by id, so that equal lengths stand together."""
+    with pa.memory_map(str(spool)) as source:
+        clips = pa.ipc.open_file(source).read_all()
+        for start, stop in bounds:
+            rows = clips.slice(start, stop - start)
+            yield rows.sort_by([("num_samples", "ascending"), ("id", "ascending")])

@@ -1,0 +1,223 @@
+"""`solfa import`: arrays that were encoded elsewhere become a dataset that `solfa encode` continues.
+
+The dataset gets the fingerprint that encoding with the same codec would give it, and every clip the key that its
+recording has in the source, so that encoding passes over what is there and makes the rest.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from solfa.audio.sources.choice import open_source
+from solfa.codecs.catalogue import load_codec
+from solfa.codecs.protocol import Codec
+from solfa.config import Config, parse_config
+from solfa.encoding.fingerprint import EncodeSettings, dataset_info, differences
+from solfa.encoding.recording_index import RecordingIndex, attach
+from solfa.errors import ConfigError, StoreError
+from solfa.store.array_dataset import append_arrays
+from solfa.store.layout import is_dataset, read_info
+from solfa.store.legacy.detection import open_legacy
+from solfa.store.legacy.exported import ExportedClips
+from solfa.store.legacy.found_clips import ArrayLayout, LegacyClips
+from solfa.store.schema import ArraySpec, DatasetInfo, DType
+from solfa.store.shard_reader import FailedClip
+from solfa.store.shard_writer import Outcome
+from solfa.store.status import read_status
+from solfa.version import __version__
+
+
+class ArrayFacts(Config):
+    """What someone who does not have the codec must say about its arrays."""
+
+    kind: Literal["codes", "latents"]
+    sample_rate: int = Field(ge=1)
+    hop_length: int = Field(ge=1)
+    codebook_size: int | None = Field(default=None, ge=2)
+    width: int | None = Field(default=None, ge=1)
+    """Codebooks or latent channels; None takes it from the first array, if the layout fixes the axes."""
+    num_channels: int = Field(default=1, ge=1)
+    dtype: DType | None = None
+    """None is the smallest integer that fits, or float32 for latents, which loses nothing."""
+
+
+class ImportReport(NamedTuple):
+    """What an import added."""
+
+    dataset: Path
+    layout: str
+    num_clips: int
+    num_failed: int
+    failures: tuple[FailedClip, ...]
+    """Arrays that could not be read, with the reasons; left out or kept as failed clips."""
+    notes: tuple[str, ...]
+    fingerprint: str
+
+
+def import_legacy(
+    legacy: str | Path,
+    dest: str | Path,
+    *,
+    codec: str | Path | Codec | None = None,
+    facts: ArrayFacts | None = None,
+    layout: ArrayLayout | None = None,
+    source: str | Path | None = None,
+    segment_seconds: float | None = None,
+    batch_seconds: float | None = None,
+    dtype: DType | None = None,
+    leave_out_failed: bool = False,
+    on_clip: Callable[[int, int], None] = lambda done, total: None,
+) -> ImportReport:
+    """Import a folder of encoded clips; repeat the call to continue, or to append what is new.
+
+    Of a folder that `solfa export` wrote nothing needs to be said. Of others, `codec` says which codec made the arrays
+    (with the settings that encoding will continue with), or, without it, `facts`. `source` is the audio they were made
+    from: it gives keys, captions and metadata. Clips that cannot be read are kept as failed clips, which encoding does
+    not try again, unless `leave_out_failed`.
+    """
+    root, found = Path(dest), open_legacy(Path(legacy), layout)
+    if isinstance(found, ExportedClips):
+        given = {"codec": codec, "array facts": facts, "source": source, "segment_seconds": segment_seconds}
+        _refuse_needless(legacy, {**given, "batch_seconds": batch_seconds, "dtype": dtype})
+        info = found.marker.dataset
+    elif codec is not None and facts is None:
+        loaded = load_codec(codec) if isinstance(codec, str | Path) else codec
+        info = dataset_info(loaded, _settings(root, segment_seconds, batch_seconds, dtype))
+    elif facts is not None and codec is None:
+        _refuse_needless(legacy, {"segment_seconds": segment_seconds, "batch_seconds": batch_seconds, "dtype": dtype})
+        info = _info_from_facts(found, facts, legacy)
+    else:
+        raise ConfigError(
+            f"{legacy}: say which codec made these arrays (codec), or else their kind, sample_rate, hop_length and, "
+            "for codes, codebook_size; exactly one of the two"
+        )
+    recordings = None if source is None else RecordingIndex(open_source(source).recordings())
+    clips = _Clips(found, info.array, recordings, leave_out_failed)
+    notes = ["the fingerprint is of the facts given, not of a codec: encoding cannot continue it"] if facts else []
+    return _import_clips(root, info, clips, notes, on_clip)
+
+
+def _import_clips(
+    root: Path, info: DatasetInfo, clips: "_Clips", notes: list[str], on_clip: Callable[[int, int], None]
+) -> ImportReport:
+    _expect_fitting(root, info)
+    _expect_readable(clips)
+    before = read_status(root) if is_dataset(root) else None
+    append_arrays(root, info, clips, {"imported_from": clips.found.name, "solfa": __version__}, on_clip=on_clip)
+    after = read_status(root)
+    return ImportReport(
+        dataset=root,
+        layout=clips.found.name,
+        num_clips=after.stored_clips - (before.stored_clips if before else 0),
+        num_failed=after.failed_clips - (before.failed_clips if before else 0),
+        failures=tuple(clips.failures.values()),
+        notes=(*notes, *clips.found.notes, *clips.notes()),
+        fingerprint=info.fingerprint,
+    )
+
+
+@dataclass
+class _Clips:
+    """The clips to import, as often as they are asked for, and what was noticed on the way."""
+
+    found: LegacyClips | ExportedClips
+    spec: ArraySpec
+    recordings: RecordingIndex | None
+    leave_out_failed: bool
+    failures: dict[str, FailedClip] = field(default_factory=dict)
+    unmatched: set[str] = field(default_factory=set)
+    repeated: set[str] = field(default_factory=set)
+
+    def __iter__(self) -> Iterator[Outcome]:
+        seen: set[str] = set()
+        for outcome in self.found.outcomes(self.spec):
+            attached = self._attached(outcome)
+            clip = attached.clip
+            if clip.id in seen:
+                self.repeated.add(clip.id)
+                continue
+            seen.add(clip.id)
+            if attached.array is None:
+                self.failures[clip.id] = FailedClip(clip.id, attached.error or "unknown", clip.uri)
+                if self.leave_out_failed:
+                    continue
+            yield attached
+
+    def _attached(self, outcome: Outcome) -> Outcome:
+        if self.recordings is None:
+            return outcome
+        recording = self.recordings.find(outcome.clip.key)
+        if recording is None:
+            self.unmatched.add(outcome.clip.id)
+            return outcome
+        return attach(outcome, recording)
+
+    def notes(self) -> Iterator[str]:
+        if self.unmatched:
+            yield f"{len(self.unmatched)} clips match no recording of the source, the first: {min(self.unmatched)}"
+        if self.repeated:
+            yield f"{len(self.repeated)} clips were there twice, the first one counts: {min(self.repeated)}"
+        if self.leave_out_failed and self.failures:
+            yield f"{len(self.failures)} clips could not be read and were left out; encoding can make them"
+
+
+def _refuse_needless(legacy: str | Path, given: dict[str, object]) -> None:
+    needless = [name for name, value in given.items() if value is not None]
+    if needless:
+        raise ConfigError(f"{legacy}: what is known of these arrays leaves no room for {', '.join(needless)}; drop it")
+
+
+def _settings(
+    root: Path, segment_seconds: float | None, batch_seconds: float | None, dtype: DType | None
+) -> EncodeSettings:
+    """Fill what is not given from the dataset, if it exists, as encoding does."""
+    existing = read_info(root) if is_dataset(root) else None
+    defaults = EncodeSettings()
+    before = existing.parts if existing else {}
+    return EncodeSettings(
+        segment_seconds=before.get("segment_seconds", defaults.segment_seconds)
+        if segment_seconds is None
+        else segment_seconds,
+        batch_seconds=before.get("batch_seconds", defaults.batch_seconds) if batch_seconds is None else batch_seconds,
+        dtype=dtype or (existing.array.dtype if existing else None),
+    )
+
+
+def _info_from_facts(found: LegacyClips, facts: ArrayFacts, legacy: str | Path) -> DatasetInfo:
+    width = facts.width or found.guess_width()
+    if width is None:
+        raise ConfigError(f"{legacy}: how many codebooks or latent channels do the arrays have? give width or --layout")
+    default: DType = "float32"
+    if facts.codebook_size is not None:
+        default = "uint16" if facts.codebook_size <= 1 << 16 else "uint32"
+    values = {**facts.model_dump(), "width": width, "dtype": facts.dtype or default}
+    spec = parse_config(ArraySpec, values, "array facts")
+    return DatasetInfo.of("unknown", spec, {"codec": {"name": "unknown", "imported_from": found.name}})
+
+
+def _expect_fitting(root: Path, info: DatasetInfo) -> None:
+    """Refuse a folder that holds something else, before anything is written."""
+    if is_dataset(root):
+        existing = read_info(root)
+        if existing.fingerprint != info.fingerprint:
+            listed = "; ".join(differences(existing.parts, info.parts))
+            raise ConfigError(f"{root}: was made with other settings, so nothing was changed; {listed}")
+    elif root.exists() and (not root.is_dir() or any(path.name != ".tmp" for path in root.iterdir())):
+        found = "a folder with other files" if root.is_dir() else "a file"
+        raise ConfigError(f"{root}: expected a new or empty folder, or a Solfa dataset, found {found}")
+
+
+def _expect_readable(clips: _Clips) -> None:
+    """Refuse a folder of which nothing fits: the codec or the folder is the wrong one."""
+    if isinstance(clips.found, ExportedClips):
+        return
+    reasons: list[str] = []
+    for outcome in clips.found.outcomes(clips.spec):
+        if outcome.array is not None:
+            return
+        reasons = [*reasons[:1], outcome.error or "unknown"]
+    told = f", the first and the last because: {'; '.join(reasons)}" if reasons else ""
+    raise StoreError(f"none of the clips can be read, so nothing was imported{told}")

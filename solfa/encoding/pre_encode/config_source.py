@@ -1,0 +1,76 @@
+"""The collection that a dataset config names, with every recording accounted for."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from solfa.audio.recording import Location, Recording
+from solfa.audio.sources.custom_metadata import CustomMetadata
+from solfa.audio.sources.dataset_config import DatasetConfigSource, open_dataset_config
+from solfa.audio.sources.metadata import parse_object
+from solfa.errors import ConfigError
+from solfa.files.printable_names import escape_path, unescape_path
+
+REJECTED = "rejected by get_custom_metadata"
+
+
+class Collected(NamedTuple):
+    """A dataset config as it stands in its file, and the recordings it names."""
+
+    content: dict[str, Any]
+    source: DatasetConfigSource
+
+    @property
+    def random_crop(self) -> bool:
+        """Only what is written counts: without it, nothing of a recording is left out."""
+        return self.content.get("random_crop") is True
+
+    def notes(self) -> list[str]:
+        """Say what the config asks for that means something else here."""
+        notes = []
+        if self.random_crop:
+            notes.append(
+                "random_crop is true in the dataset config: of every recording longer than sample_size one crop was "
+                "encoded, at a place that is always the same; set it to false to encode all of it"
+            )
+        if self.content.get("drop_last") is True:
+            notes.append("drop_last in the dataset config is for training: the last, smaller batch was encoded, too")
+        return notes
+
+    def relpath(self, key: str) -> str:
+        """Name a recording relative to its collection."""
+        prefixes = [escape_path(collection.id) + "/" for collection in self.source.collections]
+        # The longest: ids may hold slashes, and one may begin with another.
+        prefix = max((prefix for prefix in prefixes if key.startswith(prefix)), key=len, default="")
+        return str(unescape_path(key.removeprefix(prefix)))
+
+
+class _KeepRejected(CustomMetadata):
+    """The user's function; what it rejects stays in the list, with the reason."""
+
+    def describe(self, recording: Recording, location: Location) -> Recording | None:
+        return super().describe(recording, location) or replace(recording, error=REJECTED)
+
+
+def open_collected(path: Path) -> Collected:
+    """Read a dataset config and open what it names."""
+    source = open_dataset_config(path.absolute(), None)
+    collections = tuple(
+        replace(collection, custom_metadata=_KeepRejected(collection.custom_metadata.function))
+        if collection.custom_metadata
+        else collection
+        for collection in source.collections
+    )
+    return Collected(parse_object(path.read_bytes()), replace(source, collections=collections))
+
+
+def expect_recordings(collected: Collected, path: Path) -> None:
+    """Refuse a dataset config whose folders hold no audio."""
+    if next(without_functions(collected.source).recordings(), None) is None:
+        raise ConfigError(f"{path}: expected audio files in the folders it names, found none")
+
+
+def without_functions(source: DatasetConfigSource) -> DatasetConfigSource:
+    """List the same recordings without asking the user's functions about them."""
+    plain = tuple(replace(collection, custom_metadata=None) for collection in source.collections)
+    return replace(source, collections=plain)

@@ -1,0 +1,145 @@
+"""The folder that is written: who may write to it, where items lie, and when one counts as stored.
+
+OUT/details.json           what made it; written first, compared by every later run
+OUT/items.parquet          the frozen list of items, in order
+OUT/silence.npy            [1, C, N], the encoding of silence
+OUT/<rank>/<id>.npy        [C, N] latents or [K, N] codes
+OUT/<rank>/<id>.json       written after the array: an item is stored when both are there
+OUT/<rank>/failures.jsonl  written when a rank has gone through its items
+OUT/failures.jsonl         all of them, written when every rank has
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from solfa.encoding.fingerprint import differences
+from solfa.encoding.pre_encode.items import Slot
+from solfa.encoding.pre_encode.summary import Failure
+from solfa.environment.ranks import Rank
+from solfa.errors import ConfigError, StoreError
+from solfa.files.crash_points import crash_point
+from solfa.files.whole_files import TEMPORARY, create_once, replace_atomically
+from solfa.store.export.clip_record import json_bytes
+from solfa.store.export.npy_bytes import npy_bytes
+from solfa.store.lease import Lease, live_leases
+
+DETAILS, FAILURES, SILENCE = "details.json", "failures.jsonl", "silence.npy"
+
+
+def read_details(out: Path) -> dict[str, Any] | None:
+    """Read what made a folder; None where nothing has been written yet. Folders that are not ours are refused."""
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out}: expected a new or empty folder, found a file; choose another output_path")
+    path = out / DETAILS
+    if not path.is_file():
+        foreign = sorted(child.name for child in out.iterdir() if child.name != TEMPORARY) if out.is_dir() else []
+        if foreign:
+            raise ConfigError(
+                f"{out}: expected a new or empty folder, or one to continue, found {foreign[0]!r} without {DETAILS}; "
+                "choose another output_path"
+            )
+        return None
+    try:
+        details = json.loads(path.read_bytes())
+        settings = details["solfa"]["settings"]
+    except (ValueError, TypeError, KeyError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise ConfigError(
+            f"{out}: its {DETAILS} was not written by `solfa pre-encode`, which cannot continue it; "
+            "choose another output_path (`solfa import` reads it)"
+        )
+    return dict(details)
+
+
+def claim_folder(out: Path, details: Mapping[str, Any]) -> None:
+    """Write details.json into a new folder, or check that the folder was begun with the same settings."""
+    content = json_bytes(details)
+    if read_details(out) is None:
+        create_once(out, out / DETAILS, content)
+    found = read_details(out)
+    assert found is not None
+    # Through JSON, so that tuples and lists are the same.
+    different = list(differences(_comparable(found), _comparable(json.loads(content))))
+    if different:
+        raise StoreError(
+            f"{out}: was begun with other settings ({'; '.join(different)}); "
+            "repeat the command it was begun with, or choose another output_path"
+        )
+
+
+def _comparable(details: Mapping[str, Any]) -> dict[str, Any]:
+    return {"dataset_config": details["dataset_config"], **details["solfa"]["settings"]}
+
+
+@contextmanager
+def at_work(out: Path, rank: Rank) -> Iterator["RankFolder"]:
+    """Hold this rank's folder, so that no second process writes to it; clean up what killed ones left."""
+    lease = Lease.take(out, rank.rank)
+    if lease is None:
+        raise StoreError(
+            f"{out}: another process seems to be at work on it as rank {rank.rank}; wait for it, or for a minute "
+            "if it was killed on another machine; several processes need RANK and WORLD_SIZE"
+        )
+    with lease:
+        folder = RankFolder(out, rank)
+        folder.clean()
+        yield folder
+    if not live_leases(out):
+        shutil.rmtree(out / TEMPORARY, ignore_errors=True)
+
+
+class RankFolder:
+    """The items of one rank."""
+
+    def __init__(self, out: Path, rank: Rank) -> None:
+        self.out, self._rank = out, rank
+        self.path = out / str(rank.rank)
+
+    def clean(self) -> None:
+        """Create the folder; remove temporary files, which only this rank makes here."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        for leftover in self.path.glob(".*"):
+            leftover.unlink()
+
+    def stored(self) -> set[str]:
+        """List the ids of the items that are complete."""
+        names = {path.name for path in self.path.iterdir()}
+        return {name[:-5] for name in names if name.endswith(".json") and f"{name[:-5]}.npy" in names}
+
+    def store(self, slot: Slot, array: np.ndarray[Any, Any], description: Mapping[str, Any]) -> None:
+        """Write an item, its JSON last; killed in between, it does not count."""
+        replace_atomically(self.path / f"{slot.id}.npy", npy_bytes(array))
+        crash_point("pre-encode:between")
+        replace_atomically(self.path / f"{slot.id}.json", _line(description))
+        crash_point("pre-encode:stored")
+
+    def store_silence(self, array: np.ndarray[Any, Any]) -> None:
+        """Write the encoding of silence, once for all ranks."""
+        create_once(self.out, self.out / SILENCE, npy_bytes(array))
+
+    def finish(self, failures: Sequence[Failure]) -> None:
+        """Write what failed; the last rank to do so writes the list of all."""
+        lines = b"".join(_line(failure._asdict()) for failure in failures)
+        _put(self.path / FAILURES, lines)
+        crash_point("pre-encode:before-finish")
+        parts = [self.out / str(rank) / FAILURES for rank in range(self._rank.world_size)]
+        if all(part.is_file() for part in parts):
+            _put(self.out / FAILURES, b"".join(part.read_bytes() for part in parts))
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    """Spell a value as one line of JSON: a padding mask with a line per frame would be four times as long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return (text + "\n").encode("utf-8", "backslashreplace")
+
+
+def _put(path: Path, content: bytes) -> None:
+    if not path.is_file() or path.read_bytes() != content:
+        replace_atomically(path, content)

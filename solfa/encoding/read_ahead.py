@@ -1,0 +1,147 @@
+"""Read audio ahead of the codec, in other processes, in order.
+
+The processes import no torch: they start in a moment and weigh little. A file that kills its decoder costs one
+process and becomes a failed clip.
+"""
+
+import multiprocessing
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from solfa.audio.reader import read_span
+from solfa.audio.recording import AudioInfo
+from solfa.audio.sources.choice import locate
+from solfa.errors import AudioError
+from solfa.store.plan_file import PlannedClip
+
+SECONDS_AHEAD = 120.0
+CLIPS_AHEAD = 64
+"""How far decoding may run ahead: about 50 MB of 48 kHz stereo."""
+
+T = TypeVar("T")
+
+
+class Target(NamedTuple):
+    """The form in which the codec wants its audio."""
+
+    root: Path
+    """What the uris of the plan are relative to."""
+    sample_rate: int
+    num_channels: int
+
+
+class Decoded(NamedTuple, Generic[T]):
+    """The audio of one clip, or why there is none; `label` is what the caller attached to it."""
+
+    label: T
+    clip: PlannedClip
+    audio: np.ndarray[Any, Any] | None
+    error: str | None
+
+
+def decode_clip(clip: PlannedClip, target: Target) -> np.ndarray[Any, Any] | str:
+    """Read one clip as float32 [C, N], or say in a sentence why it cannot be read."""
+    if clip.error is not None:
+        return clip.error
+    location = locate(target.root, clip.uri, clip.member, clip.member_offset, clip.member_size)
+    info = AudioInfo(clip.source_sample_rate, clip.source_num_channels, clip.source_num_samples, clip.source_format)
+    try:
+        found = location.path.stat()
+        if (found.st_size, found.st_mtime_ns) != (clip.size_bytes, clip.mtime_ns):
+            return "changed since it was planned; encode it into a new dataset"
+        return read_span(location, info, clip.start, clip.stop, target.sample_rate, target.num_channels)
+    except AudioError as error:
+        return str(error)
+    except FileNotFoundError:
+        return "disappeared since it was planned"
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+
+
+class DecodeAhead:
+    """Decodes clips in order, up to a bounded amount ahead of what is asked for."""
+
+    def __init__(self, target: Target, num_workers: int) -> None:
+        self._target, self._num_workers = target, num_workers
+        self._pool = self._start()
+
+    def _start(self) -> Executor:
+        if self._num_workers == 0:
+            return ThreadPoolExecutor(1, thread_name_prefix="decode")
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self._num_workers, mp_context=context, initializer=end_with_parent)
+
+    def __enter__(self) -> "DecodeAhead":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def decode(self, clips: Iterable[tuple[T, PlannedClip]]) -> Iterator[Decoded[T]]:
+        """Yield the audio of every clip, in the order given."""
+        upcoming = iter(clips)
+        waiting: deque[tuple[T, PlannedClip, Future[np.ndarray[Any, Any] | str]]] = deque()
+        exhausted = False
+        while True:
+            while not exhausted and _has_room([clip for _, clip, _ in waiting], self._target.sample_rate):
+                try:
+                    label, clip = next(upcoming)
+                except StopIteration:
+                    exhausted = True
+                else:
+                    waiting.append((label, clip, self._submit(clip)))
+            if not waiting:
+                return
+            label, clip, future = waiting.popleft()
+            try:
+                result = future.result()
+            except BrokenProcessPool:
+                result = self._retry_alone(clip)
+                waiting = deque((label, clip, self._submit(clip)) for label, clip, _ in waiting)
+            if isinstance(result, str):
+                yield Decoded(label, clip, None, result)
+            else:
+                yield Decoded(label, clip, result, None)
+
+    def _submit(self, clip: PlannedClip) -> "Future[np.ndarray[Any, Any] | str]":
+        return self._pool.submit(decode_clip, clip, self._target)
+
+    def _retry_alone(self, clip: PlannedClip) -> np.ndarray[Any, Any] | str:
+        """Decode one clip in a process of its own: another clip may have killed the pool it was in."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool = self._start()
+        try:
+            return self._submit(clip).result()
+        except BrokenProcessPool:
+            self._pool = self._start()
+            return "its decoder crashed"
+
+
+def _has_room(waiting: list[PlannedClip], sample_rate: int) -> bool:
+    ahead = sum(clip.num_samples for clip in waiting) / sample_rate
+    return not waiting or (len(waiting) < CLIPS_AHEAD and ahead < SECONDS_AHEAD)
+
+
+def end_with_parent() -> None:
+    """Leave when the parent process is gone, even if it was killed; no orphan keeps a pipe or a file open."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch(sentinel: int) -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, args=(parent.sentinel,), name="parent-watch", daemon=True).start()

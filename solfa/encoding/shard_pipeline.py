@@ -1,0 +1,213 @@
+"""Encode shards with a codec: claim, decode ahead, encode in batches, write and commit behind.
+
+    claims ──► decode processes ──► codec (this thread) ──► writer thread ──► commit
+
+The codec never waits for a file: the next shard is being decoded while this one is encoded, and writing, hashing and
+syncing happen in a thread of their own.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from solfa.codecs.protocol import Codec
+from solfa.encoding.clip_plan import batch_bounds
+from solfa.encoding.progress import Progress
+from solfa.encoding.read_ahead import DecodeAhead, Decoded, Target
+from solfa.errors import StoreError
+from solfa.files.crash_points import crash_point
+from solfa.store.layout import commit_path
+from solfa.store.lease import Lease
+from solfa.store.plan_file import PlannedClip, ShardOfPlan, list_shards, read_shard_plan
+from solfa.store.schema import DatasetInfo
+from solfa.store.shard_writer import Outcome, ShardWriter
+
+OUTCOMES_BEHIND = 256
+"""How many encoded clips may wait for the writer."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A shard that this encoder has taken, and its batches as index ranges of the clips."""
+
+    shard: ShardOfPlan
+    clips: list[PlannedClip]
+    batches: list[tuple[int, int]]
+    lease: Lease
+
+
+class Place(NamedTuple):
+    """Where a clip stands: its claim, and the batch it belongs to."""
+
+    claim: Claim
+    batch: int
+    is_last: bool
+
+
+def claim_shards(root: Path, info: DatasetInfo, encoder: int, num_encoders: int) -> Iterator[Claim]:
+    """Take one shard after another that is neither committed nor taken, until there are none."""
+    shards = list_shards(root)
+    first = len(shards) * encoder // num_encoders
+    batch_seconds = float(info.parts.get("batch_seconds", 0.0))
+    for shard in shards[first:] + shards[:first]:
+        if commit_path(root, shard.shard).exists():
+            continue
+        lease = Lease.take(root, shard.shard)
+        if lease is None:
+            continue
+        if commit_path(root, shard.shard).exists():  # committed between the look and the claim
+            lease.release()
+            continue
+        crash_point("shard:claimed")
+        clips = read_shard_plan(root, shard)
+        if any(clip.error is None and clip.source_sample_rate == 0 for clip in clips):
+            lease.release()
+            raise StoreError(
+                f"{root}: shard {shard.shard:05d} was planned by a `solfa import` that did not finish; "
+                "run that import again, then encode"
+            )
+        yield Claim(shard, clips, batch_bounds(clips, batch_seconds, info.array.sample_rate), lease)
+
+
+def encode_claims(
+    root: Path,
+    info: DatasetInfo,
+    codec: Codec,
+    claims: Iterator[Claim],
+    source_root: Path,
+    *,
+    num_workers: int,
+    made_by: Mapping[str, str],
+    device: str = "cpu",
+    emit: Callable[[Progress], None] = lambda progress: None,
+) -> None:
+    """Encode and commit every claimed shard."""
+    target = Target(source_root, codec.sample_rate, codec.num_channels)
+    with (
+        Releasing(claims) as taken,
+        DecodeAhead(target, num_workers) as ahead,
+        Behind(root, info, made_by) as behind,
+    ):
+        batch: list[Decoded[Place]] = []
+        last_report: float | None = None
+        for decoded in ahead.decode(_places(taken)):
+            if last_report is None:  # the clock starts when there is something to encode
+                last_report = time.monotonic()
+            batch.append(decoded)
+            if not decoded.label.is_last:
+                continue
+            codec_start = time.monotonic()
+            outcomes = encode_batch(codec, batch, device)
+            now = time.monotonic()
+            behind.write(decoded.label.claim, outcomes)
+            stored = [outcome for outcome in outcomes if outcome.array is not None]
+            seconds = sum(outcome.num_samples for outcome in stored) / codec.sample_rate
+            failed = len(outcomes) - len(stored)
+            emit(Progress(len(outcomes), failed, seconds, now - codec_start, now - last_report))
+            batch, last_report = [], now
+
+
+class Releasing:
+    """Passes claims on and, at the end of the context, gives up those that were not worked off."""
+
+    def __init__(self, claims: Iterator[Claim]) -> None:
+        self._claims = claims
+        self._leases: list[Lease] = []  # not the claims, which hold the plan of their shards
+
+    def __iter__(self) -> Iterator[Claim]:
+        for claim in self._claims:
+            self._leases.append(claim.lease)
+            yield claim
+
+    def __enter__(self) -> "Releasing":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for lease in self._leases:
+            lease.release()
+
+
+def _places(claims: Iterable[Claim]) -> Iterator[tuple[Place, PlannedClip]]:
+    for claim in claims:
+        for number, (start, stop) in enumerate(claim.batches):
+            for index in range(start, stop):
+                yield Place(claim, number, index + 1 == stop), claim.clips[index]
+
+
+def encode_batch(codec: Codec, batch: list[Decoded[Place]], device: str) -> list[Outcome]:
+    """Encode the clips of a batch that could be read; keep the reasons of the others."""
+    readable = [decoded.audio for decoded in batch if decoded.audio is not None]
+    arrays: Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]] = iter(())
+    if readable:
+        encoded = codec.encode(torch.from_numpy(np.stack(readable)).to(device))
+        scales = None if encoded.scales is None else encoded.scales.float().cpu().numpy()
+        rows = encoded.array.cpu().numpy()
+        arrays = ((row, None if scales is None else scales[index]) for index, row in enumerate(rows))
+    outcomes = []
+    for decoded in batch:
+        if decoded.audio is None:
+            outcomes.append(Outcome(decoded.clip, error=decoded.error))
+        else:
+            array, scale = next(arrays)
+            outcomes.append(Outcome(decoded.clip, array, decoded.audio.shape[-1], scale))
+    return outcomes
+
+
+class Behind:
+    """Writes outcomes and commits shards in one thread, in order; a fault there is raised at the next call here."""
+
+    def __init__(self, root: Path, info: DatasetInfo, made_by: Mapping[str, str]) -> None:
+        self._root, self._info, self._made_by = root, info, made_by
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
+        self._room = threading.Semaphore(OUTCOMES_BEHIND)
+        self._futures: list[Future[None]] = []
+        self._writer: ShardWriter | None = None
+        self._written = 0
+
+    def write(self, claim: Claim, outcomes: list[Outcome]) -> None:
+        """Queue the outcomes of one batch; the shard is committed when all its clips are there."""
+        self._raise_faults()
+        for outcome in outcomes:
+            while not self._room.acquire(timeout=1.0):
+                self._raise_faults()
+            self._futures.append(self._pool.submit(self._write, claim, outcome))
+
+    def _write(self, claim: Claim, outcome: Outcome) -> None:
+        self._room.release()
+        if self._writer is None:
+            self._writer = ShardWriter(self._root, claim.shard.shard, self._info.array, self._made_by)
+            self._written = 0
+        self._writer.add(outcome)
+        self._written += 1
+        if self._written == len(claim.clips):
+            with self._writer:
+                self._writer.commit()
+            self._writer = None
+            claim.lease.release()
+
+    def _raise_faults(self) -> None:
+        for future in [future for future in self._futures if future.done()]:
+            self._futures.remove(future)
+            future.result()
+
+    def __enter__(self) -> "Behind":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=kind is not None)
+        if self._writer is not None:  # interrupted inside a shard: drop its temporary files
+            self._writer.__exit__(kind, error, trace)
+        if kind is None:
+            self._raise_faults()

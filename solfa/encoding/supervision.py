@@ -1,0 +1,113 @@
+"""Keep encoders at work until every planned shard is committed, here or by somebody else."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from solfa.codecs.protocol import Codec
+from solfa.encoding.failure_limit import FailureLimit
+from solfa.encoding.placement import Encoders
+from solfa.encoding.progress import Listener, Progress, Totals
+from solfa.encoding.shard_pipeline import claim_shards, encode_claims
+from solfa.encoding.worker_main import Job, made_by
+from solfa.encoding.worker_pool import run_encoders
+from solfa.environment.allocator import worker_environment
+from solfa.store.layout import committed_shards, read_commit
+from solfa.store.lease import is_leased
+from solfa.store.plan_file import ShardOfPlan, iterate_plan_columns, list_shards
+from solfa.store.schema import DatasetInfo
+
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Run:
+    """What stays the same while a dataset is being encoded."""
+
+    root: Path
+    info: DatasetInfo
+    source_root: Path
+    codec: Codec
+    encoders: Encoders
+    in_process: bool
+    """The codec was given as an object, which only this process has; else encoder processes load it by its text."""
+
+    def job(self, index: int, count: int) -> Job:
+        """Describe the work of one of `count` encoder processes."""
+        rank = self.encoders.rank
+        return Job(
+            dest=str(self.root),
+            source_root=str(self.source_root),
+            codec=self.codec.spec,
+            device=self.encoders.device_of(index),
+            num_workers=self.encoders.num_workers,
+            encoder=rank.rank * count + index,
+            num_encoders=rank.world_size * count,
+        )
+
+
+def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: Listener) -> Totals:
+    """Encode what is missing; wait for shards that others have taken, and take them over if they give up."""
+    totals = Totals()
+    planned = list_shards(run.root)
+    planned_clips = sum(shard.num_clips for shard in planned)
+    missing = _missing(run.root, planned)
+    clips, seconds = _size_of(run.root, missing, run.info.array.sample_rate)
+    failed_before = sum(read_commit(run.root, shard).num_failed for shard in committed_shards(run.root))
+
+    def on_progress(progress: Progress) -> None:
+        totals.add(progress, time.monotonic())
+        listener.encoding(totals, clips, seconds)
+        failure_limit.check(failed_before + totals.failed, planned_clips)
+
+    while missing:
+        free = [shard for shard in missing if not is_leased(run.root, shard.shard)]
+        if not free:
+            time.sleep(POLL_SECONDS)
+        elif run.in_process:
+            _encode_here(run, on_progress)
+        else:
+            _encode_in_processes(run, min(run.encoders.count, len(free)), on_progress, listener)
+        missing = _missing(run.root, planned)
+    return totals
+
+
+def _encode_here(run: Run, on_progress: Callable[[Progress], None]) -> None:
+    device, rank = run.encoders.device, run.encoders.rank
+    encode_claims(
+        run.root,
+        run.info,
+        run.codec,
+        claim_shards(run.root, run.info, rank.rank, rank.world_size),
+        run.source_root,
+        num_workers=0,
+        made_by=made_by(device),
+        device=device,
+        emit=on_progress,
+    )
+
+
+def _encode_in_processes(run: Run, count: int, on_progress: Callable[[Progress], None], listener: Listener) -> None:
+    listener.loading(count)
+    on_cpu = run.encoders.device == "cpu"
+    bf16 = on_cpu and run.codec.description.get("precision") == "bf16"
+    environment = worker_environment(os.environ, one_thread=on_cpu, bf16=bf16)
+    run_encoders([run.job(index, count) for index in range(count)], environment, on_progress)
+
+
+def _missing(root: Path, planned: list[ShardOfPlan]) -> list[ShardOfPlan]:
+    done = set(committed_shards(root))
+    return [shard for shard in planned if shard.shard not in done]
+
+
+def _size_of(root: Path, missing: list[ShardOfPlan], sample_rate: int) -> tuple[int, float]:
+    """Count the clips and the seconds of audio of some shards."""
+    wanted = {shard.shard for shard in missing}
+    samples = sum(
+        sum(columns["num_samples"])
+        for shard, columns in enumerate(iterate_plan_columns(root, ["num_samples"]))
+        if shard in wanted
+    )
+    return sum(shard.num_clips for shard in missing), samples / sample_rate

@@ -1,0 +1,115 @@
+"""One encoder process: `python -m solfa.encoding.worker_main`, a job on standard input, reports on standard output.
+
+It is a process of its own so that it can be started with the memory allocator set up for large activations, and so
+that `solfa.encode` works from any script, notebook or thread. Jobs and reports are JSON, one value a line.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from solfa.config import Config
+from solfa.errors import SolfaError
+from solfa.version import __version__
+
+
+class Job(Config):
+    """Everything one encoder process has to know."""
+
+    dest: str
+    source_root: str
+    codec: str
+    device: str
+    num_workers: int
+    encoder: int
+    num_encoders: int
+
+
+def made_by(device: str) -> dict[str, str]:
+    """Name what made a shard: the versions and the kind of device that its numbers depend on."""
+    import soundfile
+    import soxr
+    import torch
+
+    return {
+        "solfa": __version__,
+        "torch": torch.__version__,
+        "libsndfile": soundfile.__libsndfile_version__,
+        "soxr": soxr.__version__,
+        "device": device.partition(":")[0],
+    }
+
+
+def run_job(job: Job, emit: Callable[[dict[str, Any]], None]) -> None:
+    """Load the codec and encode every shard that can be claimed."""
+    import torch
+
+    from solfa.codecs.catalogue import load_codec
+    from solfa.encoding.shard_pipeline import claim_shards, encode_claims
+    from solfa.errors import StoreError
+    from solfa.store.layout import read_info
+
+    if job.device == "cpu":
+        # One thread a process, as many processes as cores: the numbers do not depend on how many cores there are.
+        torch.set_num_threads(1)
+    root = Path(job.dest)
+    info = read_info(root)
+    codec = load_codec(job.codec, device=job.device)
+    if codec.description != info.parts["codec"]:
+        raise StoreError(f"{job.codec}: the codec changed while encoding; nothing was written with the new one")
+    encode_claims(
+        root,
+        info,
+        codec,
+        claim_shards(root, info, job.encoder, job.num_encoders),
+        Path(job.source_root),
+        num_workers=job.num_workers,
+        made_by=made_by(job.device),
+        device=job.device,
+        emit=lambda progress: emit({"event": "progress", "progress": progress._asdict()}),
+    )
+
+
+def main() -> int:
+    """Run the job on standard input; faults the user can act on are reported as a sentence."""
+    job = Job.model_validate_json(sys.stdin.readline())
+    # Libraries that write to standard output must not disturb the reports.
+    reports = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    # Asked to stop, it stops after the batch at hand: not inside a library, and not while a process is being started.
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda signum, frame: stopping.set())
+    threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
+
+    def emit(event: dict[str, Any]) -> None:
+        print(json.dumps(event), file=reports)
+        if stopping.is_set():
+            raise KeyboardInterrupt
+
+    try:
+        run_job(job, emit)
+    except SolfaError as error:
+        print(json.dumps({"event": "error", "message": str(error)}), file=reports)
+        return 1
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        print(json.dumps({"event": "error", "message": f"{job.dest}: {error.strerror or error}{where}"}), file=reports)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _end_with_parent() -> None:
+    """Standard input ends when the parent is gone, even if it was killed."""
+    sys.stdin.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""The part of Dora that composes an experiment, with Solfa's places, groups and sentences.
+
+argv ──► check ──► Hydra ──► XP: the composed settings, what differs from the files, the signature, the folder
+"""
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dora.conf import DoraConfig, SlurmConfig
+from dora.hydra import HydraMain, _simplify_argv
+from dora.xp import XP, get_xp, is_xp
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from solfa.environment.ranks import read_rank
+from solfa.environment.teams import load_environment
+from solfa.errors import ConfigError
+from solfa.experiments.compose.overrides import (
+    check_group_names,
+    check_overrides,
+    find_groups,
+    key_of,
+    same_name_elsewhere,
+    unknown_keys,
+)
+from solfa.experiments.compose.settings import Settings, read_settings, settle
+from solfa.experiments.compose.signature import difference
+from solfa.experiments.exits import sentences
+from solfa.xp.lock import locked
+
+SEARCH_PATH = "SOLFA_SEARCH_PATH"
+"""The variable that names folders with YAML of one's own, laid out as `solfa/conf`."""
+
+
+class ExperimentMain(HydraMain):
+    """What the `dora` command finds in `solfa.train`, and what `solfa train` and `solfa grid` use."""
+
+    def __init__(self, run: Callable[[XP], None]) -> None:
+        """Take what runs an experiment, which raises a SolfaError for what a user can act on."""
+        with sentences(), _one_line():
+            self.environment = load_environment(os.environ)
+            super().__init__(run, config_name="config", config_path="conf", version_base="1.3")
+
+    def compose(self, argv: Sequence[str]) -> XP:
+        """Compose the experiment that `argv` describes; a mistake in it is a ConfigError."""
+        check_overrides(argv, self._groups)
+        argv = _simplify_argv(argv)
+        with _one_line():
+            base, delta = self._get_base_config(argv)
+            unknown = unknown_keys(argv, plain(base), self._groups)
+            check_group_names(unknown, self._groups)
+            # The settings' own model knows more keys than the files hold; it is asked below.
+            cfg = self._get_config([f"++{text}" if text in unknown else text for text in argv])
+            delta += self._get_delta(base, cfg)
+        xp = XP(dora=self.dora, cfg=cfg, argv=argv, delta=delta)
+        if unknown:
+            self._check_unknown(xp, unknown, base)
+        return xp
+
+    def settings(self, xp: XP) -> Settings:
+        """Validate what was composed."""
+        return read_settings(plain(xp.cfg), self.environment, [key_of(text) for text in xp.argv])
+
+    def check(self, xp: XP, *, is_cleared: bool = False) -> None:
+        """Validate the settings, and compare them with those the experiment was begun with unless it starts anew."""
+        settings = self.settings(xp)
+        if not is_cleared:
+            settle(xp.folder, settings, xp.dora.exclude, write=False)
+
+    def get_xp(self, argv: Sequence[str]) -> XP:
+        """Compose for Dora, which would show an error as a traceback."""
+        with sentences():
+            return self.compose(argv)
+
+    def clear(self, xp: XP) -> None:
+        """Delete an experiment's folder; at no moment is a part of it left under its name."""
+        if xp.folder.exists():
+            cleared = xp.folder.with_name(f".{xp.sig}.{secrets.token_hex(4)}.cleared")
+            with locked(xp.folder):
+                xp.folder.rename(cleared)
+            shutil.rmtree(cleared)
+
+    def start(self, xp: XP) -> None:
+        """Run an experiment in this process."""
+        self.init_xp(xp)
+        with xp.enter():
+            self.main(xp)
+
+    def init_xp(self, xp: XP) -> XP:
+        """Make the folder; what it holds is written by the first process only."""
+        if read_rank(os.environ).rank == 0:
+            super().init_xp(xp)
+        else:
+            xp.folder.mkdir(exist_ok=True, parents=True)
+        return xp
+
+    def get_slurm_config(self) -> SlurmConfig:
+        slurm = super().get_slurm_config()
+        # None leaves the choice to Slurm.
+        slurm.partition = slurm.partition or self.environment.partition()  # type: ignore[assignment]
+        slurm.exclude = slurm.exclude or self.environment.slurm_exclude
+        return slurm
+
+    def _check_unknown(self, xp: XP, unknown: Sequence[str], base: DictConfig) -> None:
+        try:
+            self.settings(xp)
+        except ConfigError as error:
+            elsewhere = same_name_elsewhere(unknown, plain(base))
+            hint = f"; there is {', '.join(elsewhere)}" if elsewhere else ""
+            raise ConfigError(f"{error}{hint}") from None
+
+    # The places where Dora's class asks for something.
+
+    def _get_dora(self) -> DoraConfig:
+        dora = super()._get_dora()
+        dora.dir = self.environment.dora_dir
+        return dora
+
+    def _main(self) -> None:
+        # Hydra's own `main` would compose everything once more, and read the folder's path as an override, which
+        # fails for one with a bracket or a comma in it.
+        with sentences():
+            if not is_xp():
+                raise ConfigError("multirun: Hydra's -m is not used here; write a grid, see `solfa grid --help`")
+            self.main(get_xp())
+
+    def _get_config_groups(self) -> list[str]:
+        self._groups = find_groups([self.full_config_path, *_own_folders()])
+        return list(self._groups)
+
+    def _get_config_noinit(self, overrides: Sequence[str] = ()) -> DictConfig:
+        return super()._get_config_noinit([*_search_path(), *overrides])
+
+    def _get_delta(self, init: DictConfig, other: DictConfig) -> list[tuple[str, Any]]:
+        return difference(plain(init), plain(other))
+
+
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """Take composed settings out of Hydra's hands; what is not set yet is left out."""
+    values = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(values, dict)
+    return _without_missing(values)
+
+
+def _without_missing(values: Mapping[Any, Any]) -> dict[str, Any]:
+    return {
+        str(key): _without_missing(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if not (isinstance(value, str) and value == "???")
+    }
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Turn what Hydra and OmegaConf raise into a ConfigError of one line."""
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(" ".join(str(error).split())) from None
+
+
+def _own_folders() -> list[Path]:
+    named = [Path(text).absolute() for text in os.environ.get(SEARCH_PATH, "").split(os.pathsep) if text]
+    for folder in named:
+        if not folder.is_dir():
+            raise ConfigError(f"{SEARCH_PATH}: expected folders with YAML, found no folder {folder}")
+    return named
+
+
+def _search_path() -> list[str]:
+    quoted = [str(folder).replace("\\", "\\\\").replace("'", "\\'") for folder in _own_folders()]
+    places = ",".join(f"'file://{folder}'" for folder in quoted)
+    return [f"hydra.searchpath=[{places}]"] if places else []

@@ -1,0 +1,141 @@
+"""From composed values to the typed settings of a solver, and what happens when an experiment was begun with others."""
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from solfa.config import parse_config
+from solfa.environment.teams import Environment
+from solfa.errors import ConfigError, StoreError
+from solfa.experiments.compose.signature import is_excluded
+from solfa.experiments.compose.union_kinds import leave_out_other_kinds
+from solfa.experiments.run.demo_paths import place_demo
+from solfa.files.whole_files import replace_atomically
+from solfa.solvers.catalogue import find_solver
+from solfa.solvers.config import SolverConfig
+from solfa.solvers.standard import StandardSolver
+from solfa.xp.paths import resolve_paths
+from solfa.xp.state_file import LAST
+
+CONFIG = "config.json"
+"""The settings that an experiment runs with, in its folder."""
+
+_NOT_SETTINGS = ("dora", "slurm")
+
+Way = tuple[str, ...]
+"""The keys that lead to a value."""
+
+
+class Settings(NamedTuple):
+    """A solver, and what it is told."""
+
+    solver: type[StandardSolver[Any]]
+    cfg: SolverConfig
+
+
+class Change(NamedTuple):
+    """A setting that is not what it was; None where there is or was none."""
+
+    key: str
+    stored: Any
+    new: Any
+
+
+def read_settings(values: Mapping[str, Any], environment: Environment, given: Collection[str] = ()) -> Settings:
+    """Find the solver, fill in the places that paths stand for, and validate; `given` are the overridden keys."""
+    kept = {key: value for key, value in values.items() if key not in _NOT_SETTINGS}
+    name = kept.get("solver")
+    if not isinstance(name, str):
+        raise ConfigError(f"solver: expected the name of a solver in the chosen YAML, found {name!r}")
+    solver = find_solver(name)
+    resolved = place_demo(resolve_paths(kept, environment), environment.dora_dir)
+    chosen = leave_out_other_kinds(solver.Config, resolved, given)
+    return Settings(solver, parse_config(solver.Config, chosen, f"solver {name}"))
+
+
+def changed_keys(stored: Mapping[str, Any], new: Mapping[str, Any], exclude: list[str]) -> list[Change]:
+    """List the settings that differ and are part of what the experiment is.
+
+    A setting that is absent and one that is null count as the same, so that a new version with one more feature, which
+    is off, goes on with old experiments.
+    """
+    before, after = _flat(stored), _flat(new)
+    return [
+        Change(".".join(way), before.get(way), after.get(way))
+        for way in sorted(before.keys() | after.keys())
+        if before.get(way) != after.get(way) and not is_excluded(way, exclude)
+    ]
+
+
+def keep_stored(stored: Mapping[str, Any], new: Mapping[str, Any], exclude: list[str]) -> dict[str, Any]:
+    """Take what makes the experiment from `stored`, and everything else from `new`."""
+    own = {way: value for way, value in _flat(stored).items() if not is_excluded(way, exclude)}
+    other = {way: value for way, value in _flat(new).items() if is_excluded(way, exclude)}
+    return _nested({**own, **other})
+
+
+def settle(folder: Path, settings: Settings, exclude: list[str], *, write: bool) -> Settings:
+    """Compare with what the experiment was begun with; refuse, keep or adopt what changed, and store the outcome.
+
+    Settings can change under one signature: a signature names what differs from the files, not what the files say.
+    """
+    new = settings.cfg.model_dump(mode="json")
+    stored = _read_stored(folder) if (folder / LAST).is_file() else None
+    changes = changed_keys(stored, new, exclude) if stored is not None else []
+    if stored is not None and changes:
+        if settings.cfg.on_changed_default == "refuse":
+            raise ConfigError(_refusal(folder, changes))
+        if settings.cfg.on_changed_default == "keep":
+            new = keep_stored(stored, new, exclude)
+            settings = Settings(settings.solver, parse_config(settings.solver.Config, new, str(folder / CONFIG)))
+    if write and new != stored:
+        replace_atomically(folder / CONFIG, (json.dumps(new, indent=2) + "\n").encode())
+    return settings
+
+
+def _read_stored(folder: Path) -> dict[str, Any] | None:
+    path = folder / CONFIG
+    if not path.is_file():
+        return None
+    try:
+        stored = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise StoreError(f"{path}: expected the settings of a run, found no JSON ({error}); use --clear") from None
+    if not isinstance(stored, dict):
+        raise StoreError(f"{path}: expected the settings of a run, found a {type(stored).__name__}; use --clear")
+    return stored
+
+
+def _refusal(folder: Path, changes: list[Change]) -> str:
+    listed = "; ".join(f"{change.key} was {_shown(change.stored)}, now {_shown(change.new)}" for change in changes)
+    return (
+        f"{folder}: this experiment was begun with other settings, nothing was changed: {listed}. "
+        "Add on_changed_default=keep to go on with the old ones, on_changed_default=adopt to go on with the new ones, "
+        "or --clear to start anew; a value given on the command line makes an experiment of its own"
+    )
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _flat(values: Mapping[str, Any], outer: Way = ()) -> dict[Way, Any]:
+    """Name every value by the way to it; an empty group is a value."""
+    found: dict[Way, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            found |= _flat(value, (*outer, key))
+        else:
+            found[*outer, key] = value
+    return found
+
+
+def _nested(flat: Mapping[Way, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for (*way, last), value in flat.items():
+        inner = values
+        for part in way:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return values

@@ -1,0 +1,146 @@
+"""The data of a run, made ready by its first process: demo recordings synthesised, audio encoded into datasets.
+
+The others wait for a note in the experiment's folder that says where the datasets are, and in which start of the run
+they were made: what an earlier start left there does not count.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from solfa.config import parse_config
+from solfa.data.sources.dset import Dset, Source
+from solfa.demo.recordings import demo_audio
+from solfa.encoding.progress import Listener, Totals
+from solfa.environment.teams import Environment
+from solfa.experiments.processes.ddp import RUN
+from solfa.experiments.run.demo_paths import demo_folder
+from solfa.files.digest import value_sha256
+from solfa.files.whole_files import replace_atomically
+from solfa.solvers.config import SolverConfig
+from solfa.store.layout import manifests
+from solfa.xp.state_file import LAST
+
+logger = logging.getLogger(__name__)
+
+NOTE = ".prepared.json"
+_STARTS = (RUN, "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID", "SLURM_RESTART_COUNT")
+_ELASTIC_STARTS = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
+
+
+def prepare_data(
+    cfg: SolverConfig,
+    folder: Path,
+    environment: Environment,
+    variables: Mapping[str, str],
+    *,
+    is_first: bool,
+) -> SolverConfig:
+    """Replace audio among the sources of a run by datasets of it, which are made where needed."""
+    if cfg.dset is None:
+        return cfg
+    note, start = folder / NOTE, name_of_start(variables)
+    if is_first:
+        dset = pinned(_prepare(cfg.dset, environment, LoggedProgress()), _before(folder))
+        replace_atomically(note, json.dumps({"start": start, "dset": dset.model_dump(mode="json")}).encode())
+    else:
+        dset = _wait_for(note, start)
+    return cfg.model_copy(update={"dset": dset})
+
+
+def pinned(dset: Dset, before: Dset | None) -> Dset:
+    """Name the state of every dataset: the one that the run began with, so that its order of clips stays the same.
+
+    A dataset may have grown since; what is new belongs to a new experiment, which may continue from this one.
+    """
+    stages = [sources for _, sources in before or () if isinstance(sources, tuple)]
+    known = [source for sources in stages for source in sources if source.manifest is not None]
+
+    def pin(source: Source) -> Source:
+        states = manifests(Path(source.path).expanduser())
+        if not states:
+            return source
+        old = next((old for old in known if _leaves_open(source, old) == source), None)
+        number = source.manifest or (states[-1] if old is None else old.manifest)
+        if source.manifest is None and number != states[-1]:
+            logger.info("%s: using manifest %s, with which the run began; %s is newer", source.path, number, states[-1])
+        table = source.table if old is None else old.table
+        return source.model_copy(
+            update={"manifest": number, "table": table and (table if table.sha256 else table.pinned())}
+        )
+
+    return dset.mapped(pin)
+
+
+def _leaves_open(source: Source, old: Source) -> Source:
+    """Take out of an earlier source what a source does not say: the state of the dataset, the content of the table."""
+    table = old.table
+    if table is not None and source.table is not None:
+        table = table.model_copy(update={"sha256": source.table.sha256})
+    return old.model_copy(update={"manifest": source.manifest, "table": table})
+
+
+def _before(folder: Path) -> Dset | None:
+    """Read which data an interrupted run had."""
+    note = folder / NOTE
+    if not note.is_file() or not (folder / LAST).is_file():
+        return None
+    return parse_config(Dset, json.loads(note.read_bytes())["dset"], str(note))
+
+
+def name_of_start(variables: Mapping[str, str]) -> str:
+    """Name this start of a run, the same in all its processes."""
+    return value_sha256({name: variables.get(name) for name in (*_STARTS, *_ELASTIC_STARTS)})[:16]
+
+
+def _prepare(dset: Dset, environment: Environment, listener: Listener) -> Dset:
+    # Only now: this imports the codecs.
+    from solfa.experiments.run.encoded_source import prepare_source
+
+    demo, cache = demo_folder(environment.dora_dir), environment.dora_dir / "encoded"
+
+    def prepared(source: Source) -> Source:
+        if Path(source.path).is_relative_to(demo):
+            demo_audio(demo)
+        return prepare_source(source, cache, listener)
+
+    return dset.mapped(prepared)
+
+
+def _wait_for(note: Path, start: str) -> Dset:
+    """Wait until the first process has written its note; if it fails, whoever started this process ends it."""
+    while True:
+        if note.is_file():
+            found = json.loads(note.read_bytes())
+            if found["start"] == start:
+                return parse_config(Dset, found["dset"], str(note))
+        time.sleep(0.2)
+
+
+class LoggedProgress:
+    """Writes into the log, now and then, how far an encoding is; a run has no terminal of its own to draw on."""
+
+    def __init__(self, seconds_between: float = 10.0) -> None:
+        self._seconds_between = seconds_between
+        self._started = self._told = time.monotonic()
+
+    def planning(self, recordings: int) -> None:
+        """Tell how many recordings were looked at."""
+        self._tell("looking at the audio: %d recordings", recordings)
+
+    def loading(self, encoders: int) -> None:
+        """Tell that encoders start, and count the time from here."""
+        self._started = time.monotonic()
+
+    def encoding(self, done: Totals, clips: int, seconds: float) -> None:
+        """Tell what is done, how fast, and how long the rest takes at that speed."""
+        rate = done.seconds / max(1e-9, time.monotonic() - self._started)
+        left = (seconds - done.seconds) / rate if rate else 0.0
+        self._tell("encoding: %d of %d clips, %.1fx real time, %.0f s left", done.clips, clips, rate, left)
+
+    def _tell(self, text: str, *values: float) -> None:
+        if time.monotonic() - self._told >= self._seconds_between:
+            self._told = time.monotonic()
+            logger.info(text, *values)

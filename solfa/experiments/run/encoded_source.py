@@ -1,0 +1,159 @@
+"""Make audio ready for training: find the dataset that was encoded from it, or encode it now.
+
+a Solfa dataset     used as it is
+audio               1. a finished dataset beside it, of the same recordings, codec and segmenting, is used
+                    2. else its own dataset in the cache, which is encoded, finished or extended as needed
+
+Where a dataset serves as it is, the codec is not loaded. What is used is logged.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from solfa.audio.sources.choice import open_source
+from solfa.codecs.catalogue import NAMES, BuiltIn, Quantized, load_codec
+from solfa.codecs.spec import parse_spec
+from solfa.data.sources.dset import Dset, Source
+from solfa.encoding.api import encode
+from solfa.encoding.progress import Listener
+from solfa.errors import ConfigError
+from solfa.experiments.run.reuse import (
+    Versions,
+    codec_fits,
+    compare_recordings,
+    listed_versions,
+    normal_spec,
+    planned_versions,
+    why_not,
+)
+from solfa.files.digest import value_sha256
+from solfa.files.printable_names import escape_path
+from solfa.store.layout import is_dataset, read_info
+from solfa.store.status import read_status
+
+log = logging.getLogger(__name__)
+
+SMALL_BYTES = 64 << 20
+"""Below, audio is encoded in this process if the codec comes with Solfa: starting others would take longer."""
+
+
+def prepare_dset(dset: Dset, cache_dir: Path, listener: Listener | None = None) -> Dset:
+    """Turn every source into a Solfa dataset."""
+    return dset.mapped(lambda source: prepare_source(source, cache_dir, listener))
+
+
+def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = None) -> Source:
+    """Turn a source into a Solfa dataset, encoding its audio where no dataset has it yet."""
+    path = Path(source.path).expanduser()
+    if is_dataset(path):
+        _refuse_audio_settings(source, path)
+        return source
+    recordings = open_source(path, audio_root=_folder(source.audio_root))
+    if source.codec is None:
+        raise ConfigError(
+            f"{escape_path(path)}: is audio, and needs a codec to be encoded with, e.g. codec: encodec_32khz; "
+            "or name a Solfa dataset (a folder with dataset.json)"
+        )
+    if source.manifest is not None:
+        raise ConfigError(f"{escape_path(path)}: is audio, which has no manifest; set manifest to null")
+    listed = listed_versions(recordings)
+    dataset = _dataset_beside(path, source.codec, source.segment_seconds, listed)
+    if dataset is None:
+        dataset = cache_path(source, cache_dir)
+        if not _is_up_to_date(dataset, path, listed):
+            _encode(source, source.codec, path, dataset, listed, listener)
+    return source.model_copy(
+        update={"path": str(dataset), "codec": None, "segment_seconds": None, "audio_root": None},
+    )
+
+
+def cache_path(source: Source, cache_dir: Path) -> Path:
+    """Name the dataset of some audio in the cache, after the audio, the codec and how it is cut."""
+    path, root = Path(source.path).expanduser().resolve(), _folder(source.audio_root)
+    codec = None if source.codec is None else str(normal_spec(source.codec))
+    place = None if root is None else escape_path(root.resolve())
+    key = value_sha256([escape_path(path), codec, source.segment_seconds, place])
+    return cache_dir / f"{path.stem or 'audio'}-{key[:12]}.solfa"
+
+
+def _folder(path: str | None) -> Path | None:
+    return None if path is None else Path(path).expanduser()
+
+
+def _refuse_audio_settings(source: Source, path: Path) -> None:
+    for name in ("segment_seconds", "audio_root"):
+        if getattr(source, name) is not None:
+            raise ConfigError(f"{path}: {name} is for audio, and this is a Solfa dataset; set it to null")
+    stored = read_info(path).codec
+    if source.codec is not None and not codec_fits(source.codec, stored):
+        raise ConfigError(f"{path}: was encoded with {stored}, not with {source.codec}; set codec to null, or to that")
+
+
+def _dataset_beside(path: Path, codec: str, segment_seconds: float | None, listed: Versions) -> Path | None:
+    absolute = path.absolute()
+    names = (f"{absolute.name}.solfa", f"{absolute.stem}.solfa")
+    found = sorted(absolute.parent.glob("*.solfa"), key=lambda place: (place.name not in names, place.name))
+    for candidate in filter(is_dataset, found):
+        reason = why_not(candidate, codec, segment_seconds, listed)
+        if reason is None:
+            log.info("%s: used for %s, encoded with %s", candidate, path, read_info(candidate).codec)
+            touched = compare_recordings(listed, planned_versions(candidate)).touched
+            if touched:
+                log.warning("%s: %s were written after it was made", candidate, _counted(touched))
+            return candidate
+        log.info("%s: not used for %s encoded with %s: %s", candidate, path, codec, reason)
+    return None
+
+
+def _is_up_to_date(dataset: Path, path: Path, listed: Versions) -> bool:
+    """Say whether a dataset of the cache is finished and has all recordings; what it cannot follow is warned of."""
+    if not is_dataset(dataset):
+        return False
+    found = compare_recordings(listed, planned_versions(dataset))
+    for keys, what in ((found.resized + found.touched, "changed after they were encoded"), (found.gone, "are gone")):
+        if keys:
+            log.warning(
+                "%s: %s of %s %s; remove this folder to encode the rest anew", dataset, _counted(keys), path, what
+            )
+    if found.new or not read_status(dataset).is_finished:
+        return False
+    log.info("%s: used for %s, encoded with %s", dataset, path, read_info(dataset).codec)
+    return True
+
+
+def _encode(source: Source, codec: str, path: Path, dataset: Path, listed: Versions, listener: Listener | None) -> None:
+    log.info("%s: encoding %s with %s", dataset, path, codec)
+    is_small = sum(size for size, _ in listed.values()) < SMALL_BYTES
+    comes_with_solfa = isinstance(NAMES.get(parse_spec(codec).head), BuiltIn | Quantized)
+    with _one_thread():
+        report = encode(
+            path,
+            dataset,
+            codec=load_codec(codec) if is_small and comes_with_solfa else codec,
+            segment_seconds=source.segment_seconds,
+            audio_root=_folder(source.audio_root),
+            listener=listener,
+        )
+    log.info("%s: %d clips, %.1f s of audio", dataset, report.clips, report.seconds)
+    if report.failed:
+        first = report.failures[0]
+        log.warning("%s: %d clips failed, the first: %s: %s", dataset, report.failed, first.id, first.error)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute as encoder processes do, so that the numbers do not depend on who encoded or on how many cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _counted(keys: list[str]) -> str:
+    return f"{len(keys)} recordings (the first: {keys[0]})"

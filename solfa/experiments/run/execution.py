@@ -1,0 +1,60 @@
+"""Run an experiment: settings, log, data, solver, each from what came before."""
+
+import logging
+import os
+from contextlib import nullcontext
+from pathlib import Path
+
+from dora.distrib import set_distrib_env
+from dora.xp import XP
+
+from solfa.environment.ranks import Rank, read_rank
+from solfa.environment.teams import Environment
+from solfa.errors import SolfaError
+from solfa.experiments.compose.settings import Settings, settle
+from solfa.experiments.processes.children import watch_parent
+from solfa.experiments.run.data import prepare_data
+from solfa.solvers.config import SolverConfig
+from solfa.solvers.experiment import Experiment
+from solfa.solvers.watchers.log import LoggedStages
+from solfa.solvers.watchers.protocol import Watcher, Watchers
+from solfa.ui.clip_files import SampleWriter
+from solfa.ui.terminal.training_view import TerminalWatcher
+from solfa.xp.lock import locked
+from solfa.xp.log_files import FILE_ONLY, log_to
+
+logger = logging.getLogger(__name__)
+
+
+def run_experiment(xp: XP, settings: Settings, environment: Environment) -> None:
+    """Train, or go on training, in the experiment's folder; only the first process writes what all share."""
+    watch_parent(os.environ)
+    set_distrib_env()
+    rank = read_rank(os.environ)
+    with locked(xp.folder) if rank.rank == 0 else nullcontext():
+        _run(xp, settings, environment, rank)
+
+
+def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> None:
+    is_first = rank.rank == 0
+    solver, cfg = settle(xp.folder, settings, xp.dora.exclude, write=is_first)
+    log_to(xp.folder, rank.rank)
+    logger.info("experiment %s in %s: %s", xp.sig, xp.folder, " ".join(xp.argv) or "as the files say")
+    try:
+        cfg = prepare_data(cfg, xp.folder, environment, os.environ, is_first=is_first)
+        watchers = make_watchers(cfg, xp.folder) if is_first else []
+        solver(cfg, Experiment(xp.folder, xp.sig, Watchers(watchers))).run()
+    except SolfaError as error:
+        logger.error("stopped: %s", error, extra=FILE_ONLY)
+        raise
+    except Exception:
+        logger.exception("stopped by a fault", extra=FILE_ONLY)
+        raise
+
+
+def make_watchers(cfg: SolverConfig, folder: Path) -> list[Watcher]:
+    """Gather those who follow the run: its log, what it generates as files to hear and see, and what was asked for."""
+    asked_for = cfg.logging.build(folder, cfg.optim.updates_per_epoch)
+    # The terminal first: it takes its bar away before anybody else writes there.
+    shown = [TerminalWatcher(cfg.optim.epochs), LoggedStages(cfg.optim.epochs, on_terminal=False)]
+    return [*shown, SampleWriter(folder), *asked_for]

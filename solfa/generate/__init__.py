@@ -1,0 +1,1 @@
+"""A trained model without its trainer: requests in, clips out."""

@@ -1,0 +1,167 @@
+"""From requests for clips to waveforms: draw classes in batches of equal length, decode, sort and reject by likelihood.
+
+The SaShiMi protocol draws many clips, sorts them by their likelihood and drops both tails: the least likely are noise,
+the most likely are silence.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int64
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from solfa.codecs.families.quantized import WaveformCodec
+from solfa.codecs.protocol import Encoded
+from solfa.errors import ConfigError
+from solfa.generate.clip import GeneratedClip
+from solfa.generate.stream import AudioBlock, OnAudio
+from solfa.models.sashimi.generation import WaveformSampling, generate_classes
+from solfa.models.sashimi.heads import OutputHead
+from solfa.models.sashimi.network import Sashimi
+
+CLIPS_AT_ONCE = 64
+"""A step takes hardly longer for many clips than for one."""
+
+Progress = Callable[[int, int], None]
+
+
+class WaveformChoices(WaveformSampling):
+    """How clips are drawn, and which of them are kept."""
+
+    reject_lowest: float = Field(default=0.0, ge=0, lt=1)
+    """Drop this share of the clips, those with the lowest likelihood."""
+    reject_highest: float = Field(default=0.0, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _something_is_left(self) -> "WaveformChoices":
+        if self.reject_lowest + self.reject_highest >= 1:
+            raise ValueError(
+                f"expected reject_lowest and reject_highest below 1 together, found {self.reject_lowest:g} and "
+                f"{self.reject_highest:g}"
+            )
+        return self
+
+    @property
+    def rejects(self) -> bool:
+        return self.reject_lowest + self.reject_highest > 0
+
+    @property
+    def sampling(self) -> WaveformSampling:
+        return WaveformSampling(temperature=self.temperature, semantics=self.semantics)
+
+
+@dataclass(frozen=True, eq=False)
+class WaveformRequest:
+    """One clip to generate; its random numbers depend on its seed alone."""
+
+    name: str
+    num_samples: int
+    seed: int
+    prompt: Int64[Tensor, "N0"] | None = None
+    """Classes to begin with; they count towards the samples."""
+
+    @property
+    def prompt_samples(self) -> int:
+        return 0 if self.prompt is None else len(self.prompt)
+
+
+class LikelyClip(NamedTuple):
+    """A clip and how probable the model finds each of the samples that it drew."""
+
+    clip: GeneratedClip
+    bits_per_sample: float
+
+
+def generate_waveforms(
+    model: Sashimi,
+    head: OutputHead,
+    codec: WaveformCodec,
+    requests: Sequence[WaveformRequest],
+    sampling: WaveformSampling,
+    on_step: Progress | None = None,
+    on_audio: OnAudio | None = None,
+    clips_at_once: int = CLIPS_AT_ONCE,
+) -> Iterator[LikelyClip]:
+    """Generate the requested clips, those of equal length together; they come in the order of their lengths.
+
+    `on_audio` hears each block of each clip before `on_step` counts it.
+    """
+    total, done = sum(request.num_samples for request in requests), 0
+    for batch in _batches(requests, clips_at_once):
+        before = done
+
+        def report(
+            block: Tensor, samples: int, of: int, before: int = before, batch: Sequence[WaveformRequest] = batch
+        ) -> None:
+            if on_audio is not None:
+                for request, audio in zip(batch, _sound(codec, block), strict=True):
+                    on_audio(AudioBlock(request.name, audio, codec.sample_rate, is_last=samples == of))
+            if on_step is not None:
+                on_step(before + len(batch) * samples, total)
+
+        prompts = [request.prompt for request in batch if request.prompt is not None]
+        drawn = generate_classes(
+            model,
+            head,
+            batch[0].num_samples,
+            sampling,
+            [request.seed for request in batch],
+            torch.stack(prompts) if prompts else None,
+            report,
+        )
+        done += len(batch) * batch[0].num_samples
+        for request, classes, nats in zip(batch, drawn.classes, drawn.log_prob.tolist(), strict=True):
+            yield _decode(codec, request, classes, nats, sampling)
+
+
+def _batches(requests: Sequence[WaveformRequest], clips_at_once: int) -> Iterable[list[WaveformRequest]]:
+    def lengths(request: WaveformRequest) -> tuple[int, int]:
+        return request.num_samples, request.prompt_samples
+
+    for _, group in groupby(sorted(requests, key=lengths), lengths):
+        alike = list(group)
+        yield from (alike[start : start + clips_at_once] for start in range(0, len(alike), clips_at_once))
+
+
+def _decode(
+    codec: WaveformCodec, request: WaveformRequest, classes: Int64[Tensor, "N"], nats: float, sampling: WaveformSampling
+) -> LikelyClip:
+    (audio,) = _sound(codec, classes[None])
+    bits = -nats / math.log(2) / max(1, request.num_samples - request.prompt_samples)
+    metadata = {
+        "seed": request.seed,
+        "seconds": len(classes) / codec.sample_rate,
+        "prompt_seconds": request.prompt_samples / codec.sample_rate,
+        "codec": codec.spec,
+        "sampling": sampling.model_dump(mode="json"),
+        "log_prob": nats,
+        "bits_per_sample": bits,
+    }
+    return LikelyClip(GeneratedClip(request.name, audio, codec.sample_rate, metadata), bits)
+
+
+def _sound(codec: WaveformCodec, classes: Int64[Tensor, "B N"]) -> Float[Tensor, "B C N"]:
+    """Decode classes; each sample is its own class, so blocks of a clip sound as all of it does."""
+    return codec.decode(Encoded(classes[..., None].cpu(), classes.shape[1])).float().cpu()
+
+
+def keep_likely(clips: Sequence[LikelyClip], lowest: float, highest: float) -> list[LikelyClip]:
+    """Sort clips by likelihood, the highest first, and drop the shares at both ends; none left is an error."""
+    ordered = sorted(clips, key=lambda likely: likely.bits_per_sample)
+    return [ordered[rank] for rank in kept_ranks(len(ordered), lowest, highest)]
+
+
+def kept_ranks(count: int, lowest: float, highest: float) -> range:
+    """Say which of so many clips are kept, counted from the most likely; none is an error."""
+    kept = range(round(highest * count), count - round(lowest * count))
+    if not kept:
+        raise ConfigError(
+            f"reject_lowest, reject_highest: {lowest:g} and {highest:g} leave none of {count} clips; "
+            "generate more, or reject less"
+        )
+    return kept

@@ -1,0 +1,99 @@
+"""A codec network as files: `config.json` and `model.safetensors` in a directory that is complete or does not exist.
+
+    config.json         {"model_type": "solfa_codec", "format_version": 1, "solfa_version": .., "model": {..}}
+    model.safetensors   the state of `CodecModel`: weights, codebooks and the counts that training goes on from
+
+Half precision halves the file; the model that is loaded from it computes in float32 all the same.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from solfa.config import parse_config
+from solfa.errors import ConfigError
+from solfa.models.codec.config import CodecModelConfig
+from solfa.models.codec.network import CodecModel
+from solfa.pretrained.checkpoint_files import (
+    TensorFiles,
+    check_tensors,
+    local_directory,
+    new_directory,
+    read_json,
+    write_checkpoint,
+)
+from solfa.version import __version__
+
+MODEL_TYPE = "solfa_codec"
+FORMAT_VERSION = 1
+
+_COUNTS = "quantizer.counts"
+"""Statistics, not weights: in half precision large ones would overflow."""
+
+
+def save_codec_model(model: CodecModel, directory: str | Path, *, half: bool = False) -> None:
+    """Write a model into a new directory, with `half` in float16."""
+    config = {
+        "model_type": MODEL_TYPE,
+        "format_version": FORMAT_VERSION,
+        "solfa_version": __version__,
+        "model": model.config.model_dump(mode="json"),
+    }
+    state = model.state_dict()
+    tensors = {name: _halved(name, tensor) for name, tensor in state.items()} if half else state
+    with new_directory(Path(directory)) as folder:
+        write_checkpoint(folder, config, tensors)
+
+
+def load_codec_model(location: str | Path, *, revision: str | None = None) -> CodecModel:
+    """Load a model from a directory (or a Hub id) in float32 and eval mode, every tensor accounted for."""
+    directory = local_directory(location, revision)
+    where = f"codec {location}"
+    config = _read_config(directory, where)
+    model = build_apart(config)
+    files = TensorFiles(directory)
+    check_tensors(files, {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}, set(), where)
+    return fill(model, files.read)
+
+
+def build_apart(config: CodecModelConfig) -> CodecModel:
+    """Build a model whose weights will be loaded, without touching the random state of what goes on around."""
+    with torch.random.fork_rng(devices=[]):
+        return CodecModel(config)
+
+
+def fill(model: CodecModel, read: Callable[[str], Tensor]) -> CodecModel:
+    """Load all tensors of a model by name, and turn it to eval mode."""
+    state: Mapping[str, Tensor] = {name: read(name) for name in model.state_dict()}
+    # copy_ converts to the dtype that the model has.
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def _read_config(directory: Path, where: str) -> CodecModelConfig:
+    raw = read_json(directory / "config.json")
+    if raw.get("model_type") != MODEL_TYPE:
+        raise ConfigError(
+            f"{where}: expected model_type {MODEL_TYPE} in config.json, found {raw.get('model_type')!r}; "
+            "pass a directory that solfa export-codec wrote"
+        )
+    if raw.get("format_version") != FORMAT_VERSION:
+        raise ConfigError(
+            f"{where}: expected format_version {FORMAT_VERSION} in config.json, found {raw.get('format_version')!r}; "
+            f"it was written by solfa {raw.get('solfa_version')}, this is {__version__}"
+        )
+    values = raw.get("model")
+    if not isinstance(values, dict):
+        raise ConfigError(f"{where}: expected a model in config.json, found {values!r}")
+    return parse_config(CodecModelConfig, values, f"{where}: config.json: model")
+
+
+def _halved(name: str, tensor: Tensor) -> Tensor:
+    if not tensor.is_floating_point() or name.endswith(_COUNTS):
+        return tensor
+    halved = tensor.half()
+    if not torch.equal(halved.isfinite(), tensor.isfinite()):
+        raise ConfigError(f"{name}: expected weights below 65,504 for half precision, found larger; store float32")
+    return halved

@@ -1,0 +1,246 @@
+"""MusicGen checkpoints of transformers, in and out: `facebook/musicgen-*` or a directory, bare decoder or whole model.
+
+A whole model (`MusicgenForConditionalGeneration`) also holds a T5 and an EnCodec. They are not touched here: they stay
+in their file, can be written out as checkpoints of their own, and are carried along when the decoder is saved again.
+"""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from solfa.config import parse_config
+from solfa.errors import ConfigError
+from solfa.models.lm.musicgen_names import (
+    POSITIONS,
+    DecoderJson,
+    decoder_json,
+    split_tensors,
+    tensor_names,
+    tensor_shapes,
+)
+from solfa.models.lm.network import CodecLM, CodecLMConfig
+from solfa.nn.positions import sinusoids
+from solfa.pretrained.checkpoint_files import (
+    TensorFiles,
+    check_tensors,
+    copy_beside,
+    local_directory,
+    new_directory,
+    read_json,
+    write_checkpoint,
+)
+
+_logger = logging.getLogger(__name__)
+
+_PROJECTION = "enc_to_dec_proj."
+_PARTS = ("text_encoder", "audio_encoder")
+_BESIDE = ("*.json", "*.model")
+_TOKENIZER = ("tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "*.model")
+_FEATURES = ("preprocessor_config.json",)
+
+
+class WeightsReport(NamedTuple):
+    """Where each tensor of a checkpoint went."""
+
+    loaded: int
+    """Tensors that became weights of the model or of the text projection."""
+    computed: tuple[str, ...]
+    """Tensors that hold what is computed here; they were compared with it."""
+    left: Mapping[str, int]
+    """Tensors of each other part, which stay in their file."""
+
+    def __str__(self) -> str:
+        others = "".join(f", {count} of {part} left in the file" for part, count in self.left.items())
+        return f"{self.loaded} tensors loaded, {len(self.computed)} computed{others}"
+
+
+class LoadedMusicgen(NamedTuple):
+    """A MusicGen decoder and what came with it."""
+
+    config: CodecLMConfig
+    model: CodecLM
+    text_projection: Mapping[str, Tensor] | None
+    """The linear layer from the text encoder's width W to the model's: `weight` [D, W] and `bias` [D]."""
+    text_encoder: str | None
+    """The Hub id of the text encoder that it was trained with, where the checkpoint says so."""
+    codec: str | None
+    """The Hub id of its codec, where the checkpoint says so."""
+    directory: Path
+    """Where its files are."""
+    report: WeightsReport
+    is_whole: bool
+    """Whether a text encoder and a codec came with it."""
+
+
+class _Checkpoint(NamedTuple):
+    """A checkpoint that was found, with its config read and no tensor yet."""
+
+    where: str
+    directory: Path
+    raw: dict[str, Any]
+    decoder: DecoderJson
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.raw["model_type"] == "musicgen")
+
+    @property
+    def prefix(self) -> str:
+        return "decoder." if self.is_whole else ""
+
+    @property
+    def projected_width(self) -> int | None:
+        """The text encoder's width, where it is not the decoder's already."""
+        if not self.is_whole or self.raw["decoder"].get("cross_attention_hidden_size") is not None:
+            return None
+        text = self.raw.get("text_encoder") or {}
+        width = text.get("d_model", text.get("hidden_size"))
+        return None if width == self.decoder.hidden_size else width
+
+
+def load_musicgen(location: str | Path, *, revision: str | None = None, dropout: float | None = None) -> LoadedMusicgen:
+    """Load a decoder in float32 and eval mode, every tensor accounted for; `dropout` replaces the checkpoint's own."""
+    checkpoint = _find(location, revision)
+    config = checkpoint.decoder.lm_config(checkpoint.where, dropout)
+    with torch.device("meta"):
+        model = CodecLM(config)
+    files = TensorFiles(checkpoint.directory)
+    report = _account(checkpoint, files, config, model)
+    state = {ours: _stacked(files, checkpoint.prefix, names) for ours, names in tensor_names(config).items()}
+    model.load_state_dict(state, assign=True)
+    model.eval()
+    projection = {name: tensor.float() for name, tensor in files.part(_PROJECTION).items()}
+    _logger.info("%s: %s", checkpoint.where, report)
+    return LoadedMusicgen(
+        config,
+        model,
+        projection or None,
+        (checkpoint.raw.get("text_encoder") or {}).get("_name_or_path") or None,
+        (checkpoint.raw.get("audio_encoder") or {}).get("_name_or_path") or None,
+        checkpoint.directory,
+        report,
+        checkpoint.is_whole,
+    )
+
+
+def save_musicgen(
+    model: CodecLM,
+    directory: str | Path,
+    *,
+    source: str | Path | None = None,
+    text_projection: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write a decoder as transformers does, into a new directory.
+
+    Without `source` it becomes a `MusicgenForCausalLM`. With the checkpoint that the model was loaded from, it gets
+    that one's layout and settings; of a whole model, the text encoder, the codec and the files beside them come along.
+    """
+    config = decoder_json(model.config)
+    tensors = split_tensors(model.config, model.state_dict())
+    origin = None if source is None else _find(source, None)
+    width = None if origin is None else origin.projected_width
+    if (width is None) != (text_projection is None):
+        raise ConfigError(
+            f"save as MusicGen: expected {'no' if width is None else 'the'} text_projection "
+            f"for the layout of {source or 'a bare decoder'}, found {'one' if text_projection is not None else 'none'}"
+        )
+    if origin is not None:
+        _check_same_architecture(origin, model.config)
+        tensors = {f"{origin.prefix}{name}": tensor for name, tensor in tensors.items()}
+        tensors |= {f"{_PROJECTION}{name}": tensor.float() for name, tensor in (text_projection or {}).items()}
+        # Without a type in the config, transformers would take that of the first tensor in the file.
+        config = {"dtype": "float32", **_in_float32(origin.raw)}
+    with new_directory(Path(directory)) as folder:
+        if origin is not None:
+            copy_beside(origin.directory, folder, _BESIDE)
+            files = TensorFiles(origin.directory)
+            for part in _PARTS if origin.is_whole else ():
+                tensors |= {f"{part}.{name}": tensor for name, tensor in files.part(f"{part}.").items()}
+        write_checkpoint(folder, config, tensors)
+
+
+def write_text_encoder(source: str | Path, directory: str | Path, *, revision: str | None = None) -> None:
+    """Write the T5 inside a whole model, with its tokenizer, into a new directory that transformers loads by itself."""
+    _write_part(_find(source, revision), "text_encoder", "T5EncoderModel", _TOKENIZER, Path(directory))
+
+
+def write_codec(source: str | Path, directory: str | Path, *, revision: str | None = None) -> None:
+    """Write the EnCodec inside a whole model into a new directory that loads as a codec."""
+    _write_part(_find(source, revision), "audio_encoder", "EncodecModel", _FEATURES, Path(directory))
+
+
+def _find(location: str | Path, revision: str | None) -> _Checkpoint:
+    directory = local_directory(location, revision)
+    where = f"MusicGen {location}"
+    raw = read_json(directory / "config.json")
+    kind = raw.get("model_type")
+    if kind not in ("musicgen", "musicgen_decoder"):
+        raise ConfigError(
+            f"{where}: expected model_type musicgen or musicgen_decoder in config.json, found {kind!r}; "
+            "of the MusicGen family, those without -melody in their name can be loaded"
+        )
+    decoder = raw if kind == "musicgen_decoder" else raw.get("decoder")
+    if not isinstance(decoder, dict):
+        raise ConfigError(f"{where}: expected a decoder in config.json, found {decoder!r}")
+    return _Checkpoint(where, directory, raw, parse_config(DecoderJson, decoder, f"{where}: config.json"))
+
+
+def _account(checkpoint: _Checkpoint, files: TensorFiles, config: CodecLMConfig, model: CodecLM) -> WeightsReport:
+    """Check names and shapes of all tensors, and say where each goes."""
+    shapes = tensor_shapes(config, model.state_dict())
+    wanted = {f"{checkpoint.prefix}{name}": shape for name, shape in shapes.items()}
+    if checkpoint.projected_width is not None:
+        wanted |= {
+            f"{_PROJECTION}weight": (config.dim, checkpoint.projected_width),
+            f"{_PROJECTION}bias": (config.dim,),
+        }
+    computed = files.names & {f"{checkpoint.prefix}{POSITIONS}"}
+    parts = {part: {name for name in files.names if name.startswith(f"{part}.")} for part in _PARTS}
+    left = {part: names for part, names in parts.items() if checkpoint.is_whole}
+    check_tensors(files, wanted, computed.union(*left.values()), checkpoint.where)
+    for name in computed:
+        _check_positions(files.read(name), name, checkpoint.where)
+    return WeightsReport(len(wanted), tuple(sorted(computed)), {part: len(names) for part, names in left.items()})
+
+
+def _check_positions(table: Tensor, name: str, where: str) -> None:
+    # Half-precision files round the table by up to 5e-4.
+    if not torch.allclose(table.float(), sinusoids(torch.arange(len(table)), table.shape[1]), atol=1e-3):
+        raise ConfigError(f"{where}: expected sinusoids in {name}, found other values: positions that were trained")
+
+
+def _stacked(files: TensorFiles, prefix: str, names: tuple[str, ...]) -> Tensor:
+    return torch.cat([files.read(f"{prefix}{name}").float() for name in names])
+
+
+def _check_same_architecture(origin: _Checkpoint, config: CodecLMConfig) -> None:
+    theirs = origin.decoder.lm_config(origin.where, config.dropout)
+    for name, wanted in theirs.model_dump(exclude={"pattern"}).items():
+        if getattr(config, name) != getattr(theirs, name):
+            raise ConfigError(
+                f"save as MusicGen: {origin.where} has {name} {wanted}, the model {getattr(config, name)}; "
+                "pass the checkpoint that the model was loaded from"
+            )
+
+
+def _in_float32(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Say in a config that the weights are float32 now, wherever it spoke of their type."""
+    spelled = {key: _in_float32(value) if isinstance(value, dict) else value for key, value in raw.items()}
+    typed = spelled.pop("torch_dtype", None) or spelled.get("dtype")
+    return {**spelled, "dtype": "float32"} if typed else spelled
+
+
+def _write_part(
+    checkpoint: _Checkpoint, part: str, architecture: str, beside: tuple[str, ...], directory: Path
+) -> None:
+    config = checkpoint.raw.get(part) if checkpoint.is_whole else None
+    tensors = TensorFiles(checkpoint.directory).part(f"{part}.")
+    if not isinstance(config, dict) or not tensors:
+        raise ConfigError(f"{checkpoint.where}: expected a whole model with its {part}, found a decoder without one")
+    with new_directory(directory) as folder:
+        copy_beside(checkpoint.directory, folder, beside)
+        write_checkpoint(folder, {**config, "architectures": [architecture]}, tensors)

@@ -1,0 +1,197 @@
+"""The codec language model: K summed embeddings, a transformer, K heads (MusicGen, arXiv 2306.05284).
+
+A sequence starts with a step of special tokens; what the model reads at step s + 1 is what the layout holds at step s:
+
+    layout    a0 a1 a2 ..          targets   a0 a1 a2 a3 ..      logits at step s predict the targets of step s
+              .  b0 b1 ..          inputs    *  a0 a1 a2 ..      (* is the special token, id `codebook_size`)
+
+Weights are drawn from a normal distribution with standard deviation 0.02, as MusicGen's; norms start as identities.
+"""
+
+from functools import reduce
+from operator import add
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Float32, Int64
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from solfa.errors import ConfigError
+from solfa.models.lm.codes_shape import CodesShape, of_codes
+from solfa.models.lm.conditions import Conditions
+from solfa.nn.key_value_cache import KeyValueCache
+from solfa.nn.positions import Positions, Rope, Sinusoidal
+from solfa.nn.transformer import Transformer
+from solfa.ops.patterns import Delay, Pattern, lay_out, lay_out_mask
+
+_INITIAL_STD = 0.02
+
+
+class CodecLMConfig(CodesShape):
+    """The size and the parts of a codec language model."""
+
+    dim: int = Field(ge=4)
+    num_layers: int = Field(ge=1)
+    num_heads: int = Field(ge=1)
+    ffn_dim: int = Field(ge=1)
+    pattern: Pattern = Delay()
+    positions: Positions = Sinusoidal()
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Of the input and of what each block adds, in training."""
+    cross_attention: bool | None = None
+    """None: if a conditioner needs it. Parameters that nothing uses stop a distributed run."""
+
+    @model_validator(mode="after")
+    def _check(self) -> "CodecLMConfig":
+        if self.dim % self.num_heads:
+            raise ValueError(f"expected a dim that num_heads divides, found {self.dim} and {self.num_heads}")
+        if isinstance(self.positions, Rope) and self.head_dim % 2:
+            raise ValueError(f"expected an even dim / num_heads for rope, found {self.head_dim}")
+        return self
+
+    @property
+    def head_dim(self) -> int:
+        return self.dim // self.num_heads
+
+    def sized(self, num_codebooks: int, codebook_size: int, *, cross_attention: bool = False) -> "CodecLMConfig":
+        """Fill in what the dataset and the conditioners say, and refuse what contradicts them."""
+        if cross_attention and self.cross_attention is False:
+            raise ConfigError(
+                "model.cross_attention: a conditioner has fuse=cross, found false; "
+                "leave it out, or fuse that conditioner otherwise"
+            )
+        crossed = cross_attention if self.cross_attention is None else self.cross_attention
+        return of_codes(self, num_codebooks, codebook_size).model_copy(update={"cross_attention": crossed})
+
+
+class CodecLM(nn.Module):
+    """Predict the codes of each step from those of the steps before, and from conditions."""
+
+    def __init__(self, config: CodecLMConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.num_codebooks, self.codebook_size = config.codes_shape
+        self.embeddings = nn.ModuleList(
+            nn.Embedding(self.codebook_size + 1, config.dim) for _ in range(self.num_codebooks)
+        )
+        self.transformer = Transformer(
+            config.num_layers,
+            config.dim,
+            config.num_heads,
+            config.ffn_dim,
+            config.dropout,
+            cross_attention=bool(config.cross_attention),
+        )
+        self.heads = nn.Linear(config.dim, self.num_codebooks * self.codebook_size, bias=False)
+        """All codebooks' heads in one, codebook after codebook: row k * codebook_size + v."""
+        self.apply(_initialise)
+
+    @property
+    def device(self) -> torch.device:
+        return self.transformer.norm.weight.device
+
+    @property
+    def special(self) -> int:
+        """The id of the token that stands where no code does."""
+        return self.codebook_size
+
+    def layout(self, num_frames: int) -> Int64[Tensor, "K S"]:
+        """Say which frame each codebook holds at each step of a clip."""
+        return self.config.pattern.layout(self.num_codebooks, num_frames).to(self.device)
+
+    def forward(
+        self, tokens: Int64[Tensor, "B K S"], conditions: Conditions, cache: KeyValueCache | None = None
+    ) -> Float[Tensor, "B K S V"]:
+        """Give the logits of what follows each step; with a cache, `tokens` are only the new steps."""
+        return self.logits(self.hidden(tokens, conditions, cache))
+
+    def hidden(
+        self, tokens: Int64[Tensor, "B K S"], conditions: Conditions, cache: KeyValueCache | None = None
+    ) -> Float[Tensor, "B S D"]:
+        """Give what the heads read. Prepended conditions enter the cache with the first call and are not returned."""
+        self._check_conditions(conditions)
+        x = self._embed(tokens)
+        cross, prepended, summed = (
+            None if part is None else part.to(x.dtype)
+            for part in (conditions.cross, conditions.prepended, conditions.summed)
+        )
+        if summed is not None:
+            x = x + summed
+        start = 0 if cache is None else cache.position
+        if prepended is not None and start == 0:
+            x = torch.cat([prepended, x], dim=1)
+        positions = torch.arange(start, start + x.shape[1], device=x.device)
+        embedded = self.config.positions.embedding(positions, self.config.dim)
+        if embedded is not None:
+            x = x + embedded.to(x.dtype)
+        x = F.dropout(x, self.config.dropout, self.training)
+        angles = self.config.positions.rotation(positions, self.config.head_dim)
+        read: Tensor = self.transformer(x, angles, cross, conditions.cross_mask, cache)
+        return read[:, x.shape[1] - tokens.shape[2] :]
+
+    def logits(self, hidden: Float[Tensor, "B S D"]) -> Float[Tensor, "B K S V"]:
+        """Apply the heads."""
+        flat: Tensor = self.heads(hidden)
+        return flat.view(*flat.shape[:2], self.num_codebooks, self.codebook_size).transpose(1, 2)
+
+    def new_cache(self, batch_size: int, max_steps: int) -> KeyValueCache:
+        """Make room for the keys and values of `max_steps` steps, those of prepended conditions included."""
+        weight = self.transformer.norm.weight
+        return KeyValueCache(
+            self.config.num_layers,
+            batch_size,
+            self.config.num_heads,
+            max_steps,
+            self.config.head_dim,
+            device=weight.device,
+            dtype=weight.dtype,
+        )
+
+    def _embed(self, tokens: Int64[Tensor, "B K S"]) -> Float[Tensor, "B S D"]:
+        rows: list[Tensor] = [table(row) for table, row in zip(self.embeddings, tokens.unbind(1), strict=True)]
+        return reduce(add, rows)
+
+    def _check_conditions(self, conditions: Conditions) -> None:
+        if conditions.cross is not None and not self.config.cross_attention:
+            raise ConfigError(
+                "model: found a condition to attend, but the model has no cross-attention; "
+                "set cross_attention, or fuse the condition by prepending or summing it"
+            )
+
+
+def _initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=_INITIAL_STD)
+
+
+class InputsAndTargets(NamedTuple):
+    """What the model reads, what it is to predict at the same steps, and where that counts."""
+
+    inputs: Int64[Tensor, "B K S"]
+    targets: Int64[Tensor, "B K S"]
+    mask: Bool[Tensor, "B K S"]
+
+
+def inputs_and_targets(
+    codes: Int64[Tensor, "B K T"], mask: Bool[Tensor, "B T"], layout: Int64[Tensor, "K S"], special: int
+) -> InputsAndTargets:
+    """Lay out codes for training; what the codes of padded frames are makes no difference."""
+    laid_mask = lay_out_mask(mask, layout)
+    # Later codebooks of the last real frames stand beside earlier ones of padded frames, which generation never has.
+    targets = lay_out(codes, layout, special).masked_fill(~laid_mask, special)
+    inputs = F.pad(targets[..., :-1], (1, 0), value=special)
+    return InputsAndTargets(inputs, targets, laid_mask)
+
+
+def cross_entropy(
+    logits: Float[Tensor, "B K S V"], targets: Int64[Tensor, "B K S"], mask: Bool[Tensor, "B K S"]
+) -> Float32[Tensor, "K"]:
+    """Sum the nats of each codebook over its unmasked steps."""
+    ignored = -100
+    # Step-major, as the fused heads leave them in memory: flattening copies nothing.
+    rows = logits.transpose(1, 2).flatten(0, 2).float()
+    wanted = targets.masked_fill(~mask, ignored).transpose(1, 2).flatten()
+    nats = F.cross_entropy(rows, wanted, reduction="none", ignore_index=ignored)
+    return nats.view(-1, targets.shape[1]).sum(0)

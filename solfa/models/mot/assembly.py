@@ -1,0 +1,41 @@
+"""Build a Mixture-of-Transformers from its config: load the base and the donor, write every expert, say from what."""
+
+import logging
+
+from solfa.errors import ConfigError
+from solfa.files.digest import file_sha256, value_sha256
+from solfa.models.lm.musicgen import load_musicgen
+from solfa.models.mot.config import MoTConfig
+from solfa.models.mot.ffn_experts import Bridge
+from solfa.models.mot.network import Donor, MoT
+from solfa.models.mot.text_base import load_base
+from solfa.pretrained.text_encoder_files import named_files
+
+logger = logging.getLogger(__name__)
+
+
+def build_mot(config: MoTConfig) -> MoT:
+    """Load what the config names and put it together; a donor that would give nothing is an error."""
+    base = load_base(config.base, config.base_dtype)
+    donor = None if config.donor is None else load_donor(config.donor)
+    model = MoT(config, base, donor)
+    if donor is not None and not model.takes_tables:
+        found = f"{donor.model.num_codebooks} codebooks of {donor.model.codebook_size}"
+        wanted = "{} of {} in the layout {}".format(*config.codes_shape, config.layout.kind)
+        if not isinstance(config.ffn, Bridge):
+            raise ConfigError(
+                f"model.donor: {config.donor} would give nothing: ffn {config.ffn.kind} takes no layers, and its "
+                f"{found} do not fit {wanted}; leave the donor out, or use a bridge"
+            )
+        logger.warning(
+            "donor %s: its %s are not used for %s; tables and heads start afresh", config.donor, found, wanted
+        )
+    logger.info("MoT on %s: %s", config.base, model.report)
+    return model
+
+
+def load_donor(location: str) -> Donor:
+    """Load a MusicGen decoder and hash its files."""
+    loaded = load_musicgen(location)
+    files = {path.name: file_sha256(path) for path in named_files(loaded.directory)}
+    return Donor(loaded.model, value_sha256(files))

@@ -1,0 +1,1 @@
+"""SaShiMi: the network, its output heads, and drawing waveforms with it."""

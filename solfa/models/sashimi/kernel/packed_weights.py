@@ -1,0 +1,74 @@
+"""A SaShiMi's weights and state in the order and the form in which the C kernel reads them."""
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Complex, Float, Float32
+from torch import Tensor, nn
+
+from solfa.models.sashimi.kernel.structures import BLOCK, BURST, LANES, PANEL, padded
+from solfa.nn.s4d import S4D
+from solfa.nn.sashimi_blocks import ChannelNorm, FeedForward, SsmLayer
+from solfa.ops.ssm import kernel_of, powers_of
+
+Flat = Float32[Tensor, "_"]
+
+
+def pack_linear(linear: nn.Linear, out_groups: int = 1, in_groups: int = 1) -> Flat:
+    """Give the bias, then the matrix in panels of outputs; each group of channels is filled up to whole blocks."""
+    weight = linear.weight.reshape(out_groups, -1, in_groups, linear.in_features // in_groups)
+    matrix = _fill(_fill(weight, 1), 3).flatten(2).flatten(0, 1)
+    bias = _fill(linear.bias.reshape(out_groups, -1), 1).flatten()
+    return torch.cat([bias, *(matrix[at : at + PANEL].mT.flatten() for at in range(0, len(matrix), PANEL))])
+
+
+def pack_layers(layers: Iterable[nn.Module]) -> Flat:
+    """Give all layers, one after the other."""
+    parts = [torch.empty(0)]
+    for layer in layers:
+        if isinstance(layer, SsmLayer):
+            mix = pack_linear(layer.mix, out_groups=2 if layer.glu else 1)
+            parts += [_pack_norm(layer.norm), _pack_system(layer.ssm), mix]
+        else:
+            assert isinstance(layer, FeedForward), "a tier has layers of two kinds"
+            parts += [_pack_norm(layer.norm), pack_linear(layer.fc1), pack_linear(layer.fc2)]
+    return torch.cat(parts)
+
+
+def pack_rows(rows: Float[Tensor, "*R D"]) -> Flat:
+    """Give rows of channels, each filled up to whole blocks."""
+    return _fill(rows, rows.ndim - 1).flatten()
+
+
+def pack_state(ssm: S4D, state: Complex[Tensor, "B D Q"]) -> Float32[Tensor, "B _"]:
+    """Give the state of a layer as the kernel keeps it, 2 C s."""
+    return _side_by_side(2 * ssm.system().readout * state).flatten(1)
+
+
+def _pack_norm(norm: ChannelNorm) -> Flat:
+    return F.pad(torch.cat([norm.weight, norm.bias]), (0, BLOCK - 2))
+
+
+def _pack_system(ssm: S4D) -> Flat:
+    """Give the first values of the kernel, the skip among them, and the coefficients of the recurrences."""
+    system = ssm.system()
+    kernel = kernel_of(system, powers_of(system.log_decay, BURST), BURST)
+    kernel[:, 0] += system.skip
+    parts = [_side_by_side(z) for z in (system.decay, system.decay**BURST, 2 * system.readout * system.gain)]
+    # In float64, because the recurrence would repeat an error of the radius at every step.
+    radius = system.decay.to(torch.complex128).abs().square().float()
+    parts.insert(1, _side_by_side(torch.complex(-radius, radius))[..., :1, :])
+    return torch.cat([_fill(kernel.mT, 1).flatten(), torch.cat(parts, dim=-2).flatten()])
+
+
+def _side_by_side(z: Complex[Tensor, "*B D Q"]) -> Float32[Tensor, "*B G Q two L"]:
+    """Put eight channels side by side, mode after mode, real parts before imaginary ones."""
+    filled = _fill(torch.view_as_real(z), z.ndim - 2)
+    grouped = filled.reshape(*z.shape[:-2], -1, LANES, *filled.shape[-2:])
+    return grouped.movedim(-3, -1).contiguous()
+
+
+def _fill(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*filled"]:
+    missing = padded(x.shape[dim]) - x.shape[dim]
+    return F.pad(x, (0, 0) * (x.ndim - 1 - dim) + (0, missing))

@@ -1,0 +1,70 @@
+"""From the name in a config to a solver class: one of Solfa's own, or `package.module:Class` of a user's."""
+
+import importlib
+from importlib.util import find_spec
+from typing import Any
+
+from solfa.config import nearest
+from solfa.errors import ConfigError
+from solfa.solvers.standard import StandardSolver
+
+SOLVERS = {
+    "compression": "solfa.solvers.tasks.compression",
+    "lm": "solfa.solvers.tasks.lm",
+    "mot": "solfa.solvers.tasks.mot",
+    "sashimi": "solfa.solvers.tasks.sashimi",
+}
+"""The tasks that come with Solfa, by the module that holds each; none is imported before it is asked for."""
+
+
+def find_solver(name: str) -> "type[StandardSolver[Any]]":
+    """Find a solver by its name in `SOLVERS`, or a user's own by `package.module` or `package.module:Class`."""
+    module_name, _, class_name = name.partition(":")
+    if "." not in module_name and not class_name:
+        if module_name not in SOLVERS:
+            hint = nearest(module_name, SOLVERS)
+            raise ConfigError(
+                f"solver: expected one of {', '.join(SOLVERS)} or package.module:Class, found {name!r}{hint}"
+            )
+        module_name = SOLVERS[module_name]
+    elif not _exists(module_name):
+        raise ConfigError(f"solver: no module {module_name!r} on the Python path; check the name or set PYTHONPATH")
+    return _solver_of(module_name, class_name)
+
+
+def _exists(module_name: str) -> bool:
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        return False
+    try:
+        return find_spec(module_name) is not None
+    except ModuleNotFoundError as error:
+        # Of a parent package; another name is something that the parent itself wants to import.
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        return False
+
+
+def _classes(module_name: str) -> "dict[str, type[StandardSolver[Any]]]":
+    module = importlib.import_module(module_name)
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, StandardSolver)
+        and value is not StandardSolver
+        and value.__module__ == module.__name__
+    }
+
+
+def _solver_of(module_name: str, class_name: str) -> "type[StandardSolver[Any]]":
+    found = _classes(module_name)
+    if class_name:
+        if class_name not in found:
+            raise ConfigError(f"solver: {module_name} has no solver {class_name!r}{nearest(class_name, found)}")
+        return found[class_name]
+    if len(found) != 1:
+        raise ConfigError(
+            f"solver: expected one subclass of StandardSolver in {module_name}, found {', '.join(found) or 'none'}; "
+            "name it as package.module:Class"
+        )
+    return next(iter(found.values()))

@@ -1,0 +1,1 @@
+"""Lightning Fabric: devices, precision, processes, and what it wraps around networks."""

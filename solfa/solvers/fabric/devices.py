@@ -1,0 +1,96 @@
+"""Where a run computes: Lightning Fabric, told by the config and by whoever launched the processes."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from solfa.environment.ranks import read_rank
+from solfa.errors import ConfigError
+from solfa.solvers.config import SolverConfig
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+    from lightning.fabric.strategies.strategy import Strategy
+
+
+def start_fabric(cfg: SolverConfig) -> "Fabric":
+    """Join the other processes of the run, if there are any. This is the first to import Fabric."""
+    if cfg.num_threads is not None:
+        torch.set_num_threads(cfg.num_threads)
+    rank = read_rank(os.environ)
+    accelerator = choose_accelerator(cfg.device)
+    if cfg.strategy == "fsdp" and accelerator != "cuda":
+        raise ConfigError(f"strategy: fsdp shards over GPUs, found the device {accelerator}; use ddp or auto")
+    if rank.world_size % cfg.num_nodes:
+        raise ConfigError(f"num_nodes: {rank.world_size} processes cannot be spread evenly over {cfg.num_nodes} nodes")
+    from lightning.fabric import Fabric
+
+    from solfa.solvers.fabric.launch import Launched
+
+    local_world_size = rank.world_size // cfg.num_nodes
+    environment = Launched(rank._replace(local_world_size=local_world_size), os.environ)
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=local_world_size,
+        num_nodes=cfg.num_nodes,
+        strategy=_strategy(cfg, rank.world_size),
+        precision=cfg.precision,
+        plugins=[environment],
+    )
+    fabric.launch()
+    return fabric
+
+
+def choose_accelerator(device: str) -> str:
+    """Take the best device there is, or the one that was asked for, if it is there."""
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if device == "auto":
+        return next(name for name, there in available.items() if there)
+    if not available[device]:
+        there = ", ".join(name for name, found in available.items() if found)
+        raise ConfigError(f"device: torch finds no {device} on this machine; there is {there}")
+    return device
+
+
+def _strategy(cfg: SolverConfig, world_size: int) -> "Strategy | str":
+    from lightning.fabric.strategies.ddp import DDPStrategy
+    from lightning.fabric.strategies.fsdp import FSDPStrategy
+
+    if cfg.strategy == "fsdp":
+        return FSDPStrategy(state_dict_type="full")
+    if world_size > 1 or cfg.strategy == "ddp":
+        return DDPStrategy()
+    return "auto"
+
+
+def spread(
+    fabric: "Fabric", modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer]
+) -> dict[str, nn.Module | Optimizer]:
+    """Bring networks and optimisers to their devices; what has to be replaced by a wrapper is returned by its name."""
+    learning = {name: module for name, module in modules.items() if _learns(module)}
+    for name, module in modules.items():
+        if name not in learning:
+            module.to(fabric.device)
+    if len(learning) == 1 and optimizers:
+        # Together, because sharding replaces the parameters that the optimiser holds.
+        (module,) = learning.values()
+        return dict(zip([*learning, *optimizers], fabric.setup(module, *optimizers.values()), strict=True))
+    wrapped: dict[str, Any] = {name: fabric.setup_module(module) for name, module in learning.items()}
+    return {**wrapped, **{name: fabric.setup_optimizers(optimizer) for name, optimizer in optimizers.items()}}
+
+
+def _learns(module: nn.Module) -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())
+
+
+def gather_objects(fabric: "Fabric", value: Any) -> list[Any]:
+    """Collect one plain value of every process, in the order of their ranks, on every process."""
+    if fabric.world_size == 1:
+        return [value]
+    gathered: list[Any] = [None] * fabric.world_size
+    torch.distributed.all_gather_object(gathered, value)
+    return gathered

@@ -1,0 +1,1 @@
+"""The parts of the training loop: one update, means of metrics, stop signals, random states, batches of a stage."""

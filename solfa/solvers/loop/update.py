@@ -1,0 +1,68 @@
+"""One update of the parameters: backward, clip, step. What is not finite stops it before anything has changed."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from solfa.solvers.fabric.wrappers import is_wrapped_module
+from solfa.solvers.loop.stop_signals import agree
+from solfa.solvers.optim.optimizer import OptimConfig
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+
+class NotFinite(Exception):  # noqa: N818 - becomes a sentence where the clips of the batch are known
+    """A loss or a gradient without a finite value."""
+
+    def __init__(self, name: str, value: Tensor) -> None:
+        self.found = f"expected a finite {name}, found {float(value.detach())}"
+        super().__init__(self.found)
+
+
+def step_down(
+    fabric: "Fabric",
+    loss: Tensor,
+    module: nn.Module,
+    optimizer: Any,
+    config: OptimConfig,
+    *,
+    accumulates: bool,
+    skips_overflow: bool,
+) -> Tensor | None:
+    """Add to the gradients and, unless more batches of the update follow, move; return the norm before clipping.
+
+    Losses that are scaled for float16 overflow now and then: such an update is skipped, and the scale is lowered.
+    """
+    (broken,) = agree(fabric, int(not _is_finite(loss)))
+    if broken:
+        raise NotFinite("loss", loss)
+    fabric.backward(loss / config.accumulate)
+    if accumulates:
+        return None
+    norm = None
+    if config.clip_norm is not None:
+        norm = fabric.clip_gradients(module, optimizer, max_norm=config.clip_norm, error_if_nonfinite=False)
+        assert isinstance(norm, Tensor)
+        if not skips_overflow and not _is_finite(norm):  # the same number on every process, so nobody has to be asked
+            raise NotFinite("norm of the gradient", norm)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return norm
+
+
+@contextmanager
+def unsynchronised(fabric: "Fabric", modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Leave the gradients of several processes apart until the last batch of an update."""
+    with ExitStack() as stack:
+        for module in modules if fabric.world_size > 1 else ():
+            if is_wrapped_module(module):
+                stack.enter_context(fabric.no_backward_sync(module))  # type: ignore[arg-type]
+        yield
+
+
+def _is_finite(value: Tensor) -> bool:
+    return bool(torch.isfinite(value.detach()).all())

@@ -1,0 +1,1 @@
+"""Optimisers, the groups of their parameters, learning rates over a run, averages of weights."""

@@ -1,0 +1,149 @@
+"""What of a solver is kept: named attributes whose state is saved, averaged, or remembered at its best."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from solfa.errors import ConfigError, StoreError
+from solfa.solvers.fabric.wrappers import is_wrapped_optimizer, unwrapped
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """Anything that can describe itself and be restored."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> Any: ...
+
+
+def _is_sharded(module: nn.Module) -> bool:
+    inner = getattr(module, "_forward_module", None)
+    return type(inner).__name__ == "FullyShardedDataParallel"
+
+
+def state_of(value: Any, sharded_by: nn.Module | None = None) -> Any:
+    """Describe a registered attribute in tensors and plain values."""
+    if isinstance(value, nn.Module) and _is_sharded(value):
+        from solfa.solvers.fabric.full_state import gather_module
+
+        return gather_module(value)
+    if isinstance(value, nn.Module):
+        return unwrapped(value).state_dict()
+    if is_wrapped_optimizer(value) and sharded_by is not None:
+        from solfa.solvers.fabric.full_state import gather_optimizer
+
+        return gather_optimizer(sharded_by, value.optimizer)
+    return value.state_dict() if isinstance(value, Stateful) else value
+
+
+def load_state(name: str, value: Any, state: Any, sharded_by: nn.Module | None = None) -> Any:
+    """Restore a registered attribute in place; what is no object with a state is replaced, and returned."""
+    if isinstance(value, nn.Module) and _is_sharded(value):
+        from solfa.solvers.fabric.full_state import scatter_module
+
+        scatter_module(value, state)
+    elif isinstance(value, nn.Module):
+        load_module(name, unwrapped(value), state)
+    elif is_wrapped_optimizer(value) and sharded_by is not None:
+        from solfa.solvers.fabric.full_state import scatter_optimizer
+
+        scatter_optimizer(sharded_by, value.optimizer, state)
+    elif isinstance(value, Stateful):
+        value.load_state_dict(state)
+    else:
+        return state
+    return value
+
+
+def load_module(name: str, module: nn.Module, state: Mapping[str, Any]) -> None:
+    """Load weights strictly; what does not fit is named."""
+    for key, own in module.state_dict().items():
+        if isinstance(own, Tensor) and key in state and own.shape != state[key].shape:
+            raise StoreError(
+                f"{name}.{key}: expected the shape {tuple(own.shape)}, found {tuple(state[key].shape)} in the "
+                "checkpoint; use the model settings it was trained with"
+            )
+    # Compared only now, because a module may make room for what it is given (the table of a vocabulary).
+    missing, unexpected = module.load_state_dict(dict(state), strict=False)
+    for key in [*missing, *unexpected]:
+        where = "the checkpoint" if key in missing else "the model"
+        raise StoreError(f"{name}.{key}: missing in {where}; it belongs to another model or version")
+
+
+class Registry:
+    """The names that a solver registered, by what is done with them."""
+
+    def __init__(self, attribute: Callable[[str], Any]) -> None:
+        self._attribute = attribute
+        self.stateful: list[str] = []
+        self.best: list[str] = []
+        self.ema: list[str] = []
+
+    def add(self, names: list[str], *names_of: str) -> None:
+        """Note attributes in one of the lists; an attribute that is not there is an error."""
+        for name in names_of:
+            self._attribute(name)
+            if name not in names:
+                names.append(name)
+
+    def of_type(self, kind: type[Any]) -> dict[str, Any]:
+        """Find the stateful attributes of a type."""
+        values = {name: self._attribute(name) for name in self.stateful}
+        return {name: value for name, value in values.items() if isinstance(value, kind)}
+
+    @property
+    def modules(self) -> dict[str, nn.Module]:
+        """The networks among the stateful attributes."""
+        return self.of_type(nn.Module)
+
+    @property
+    def optimizers(self) -> dict[str, Optimizer]:
+        """The optimisers among the stateful attributes, wrapped or not."""
+        values = {name: self._attribute(name) for name in self.stateful}
+        return {
+            name: value for name, value in values.items() if isinstance(value, Optimizer) or is_wrapped_optimizer(value)
+        }
+
+    def sharding_module(self) -> nn.Module | None:
+        """Find the module that spreads its parameters over devices, which then spreads the optimiser's state."""
+        return next((module for module in self.modules.values() if _is_sharded(module)), None)
+
+    def states(self) -> dict[str, Any]:
+        """Describe all stateful attributes."""
+        sharded_by = self.sharding_module()
+        return {name: state_of(self._attribute(name), sharded_by) for name in self.stateful}
+
+    def best_states(self) -> dict[str, Any]:
+        """Describe the attributes that are remembered at their best."""
+        return {name: state_of(self._attribute(name)) for name in self.best}
+
+    @contextmanager
+    def swapped(self, states: Mapping[str, Any]) -> Iterator[None]:
+        """Put other states into modules while the context is open, and the exact old ones back afterwards."""
+        before = {name: _copied(state_of(self._attribute(name))) for name in states}
+        try:
+            for name, state in states.items():
+                load_state(name, self._attribute(name), state)
+            yield
+        finally:
+            for name, state in before.items():
+                load_state(name, self._attribute(name), state)
+
+
+def _copied(state: Any) -> Any:
+    if isinstance(state, Tensor):
+        return state.detach().clone()
+    if isinstance(state, Mapping):
+        return {key: _copied(value) for key, value in state.items()}
+    return state
+
+
+def check_modules(names: list[str], value_of: Callable[[str], Any], verb: str) -> None:
+    """Refuse to average or remember what is not a network."""
+    for name in names:
+        if not isinstance(value_of(name), nn.Module):
+            found = type(value_of(name)).__name__
+            raise ConfigError(f"register_{verb}({name!r}): expected a torch module, found a {found}")

@@ -1,0 +1,265 @@
+"""Train a neural codec: reconstruct waveforms through a bottleneck, against losses and discriminators.
+
+    waveform ──► codec ──► reconstruction ──► losses in time, mel bands, spectra ┐
+        └──────────────────────┴──► discriminators ──► fooling them, their maps ─┴─► balanced gradient ──► codec
+                                         └──────────► telling both apart ──────────────────────────────► discriminators
+
+The data are waveforms as a `mulaw` or `linear` dataset stores them: one code per sample, exact to 16 bits.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from torch import Tensor
+
+from solfa.codecs.catalogue import load_codec
+from solfa.codecs.families.quantized import WaveformCodec
+from solfa.config import Config
+from solfa.data.batching.collation import Batch
+from solfa.errors import ConfigError
+from solfa.generate.clip import GeneratedClip
+from solfa.models.codec.bottlenecks import Rvq
+from solfa.models.codec.codec_files import save_codec_model
+from solfa.models.codec.config import CodecModelConfig
+from solfa.models.codec.encodec_start import load_encodec
+from solfa.models.codec.network import CodecModel, Reconstruction
+from solfa.nn.discriminators import Judgement, StftDiscriminatorConfig, frozen
+from solfa.ops.adversarial import AnyAdversarialLoss, Hinge, feature_matching_loss
+from solfa.ops.audio_losses import AnyAudioLoss
+from solfa.ops.audio_metrics import codebook_perplexity, codebook_usage, count_codes, mel_distance_db, si_sdr
+from solfa.ops.loss_balance import BalancerConfig, loss_of_gradient
+from solfa.solvers.config import SolverConfig, Stage, StageConfig
+from solfa.solvers.fabric.wrappers import unwrapped
+from solfa.solvers.loop.averages import Metrics
+from solfa.solvers.optim.optimizer import AnyOptimizer, build_optimizer
+from solfa.solvers.standard import StandardSolver
+from solfa.solvers.state.registry import load_module
+from solfa.store.schema import ArraySpec
+
+FOOLING, MAPS = "adversarial", "features"
+"""The names of the two losses that discriminators give the codec."""
+
+
+class AdversarialConfig(Config):
+    """Discriminators, and what the codec gets from them."""
+
+    discriminator: StftDiscriminatorConfig = StftDiscriminatorConfig()
+    loss: AnyAdversarialLoss = Hinge()
+    weight: float = Field(default=4.0, ge=0)
+    """Of fooling them."""
+    feature_weight: float = Field(default=4.0, ge=0)
+    """Of giving them the same inner maps as the original does."""
+    start_update: NonNegativeInt = 0
+    """Begin after so many updates of the codec."""
+    every: PositiveInt = 1
+    """Train them with every so many updates of the codec."""
+    optimizer: AnyOptimizer | None = None
+    """None is that of the codec."""
+
+
+class CompressionGenerateConfig(StageConfig):
+    """Which clips are reconstructed to listen to."""
+
+    num_clips: PositiveInt = 4
+    seconds: float = Field(default=10.0, gt=0)
+
+
+class CompressionConfig(SolverConfig):
+    """A codec and what it is trained against."""
+
+    model: CodecModelConfig
+    losses: Mapping[str, AnyAudioLoss] = Field(min_length=1)
+    weights: Mapping[str, float]
+    """Of each loss: its share of the gradient at the codec's output."""
+    balancer: BalancerConfig = BalancerConfig()
+    adversarial: AdversarialConfig | None = None
+    generate: CompressionGenerateConfig = CompressionGenerateConfig()
+
+    @model_validator(mode="after")
+    def _every_loss_has_a_weight(self) -> "CompressionConfig":
+        if set(self.losses) != set(self.weights):
+            raise ValueError(f"weights: expected one for each of {sorted(self.losses)}, found {sorted(self.weights)}")
+        if {FOOLING, MAPS} & set(self.losses):
+            raise ValueError(f"losses: {FOOLING} and {MAPS} are those of the discriminators; choose other names")
+        return self
+
+
+class CompressionSolver(StandardSolver[CompressionConfig]):
+    """The task of reconstructing waveforms."""
+
+    Config: ClassVar[type[SolverConfig]] = CompressionConfig
+
+    def build_model(self) -> None:
+        """Make the codec, and discriminators if there are to be any."""
+        cfg = self.cfg
+        self._check_data()
+        self.model = CodecModel(cfg.model)
+        self.optimizer = build_optimizer(self.model, cfg.optim)
+        self.losses = {name: loss.build(cfg.model.sample_rate) for name, loss in cfg.losses.items()}
+        weights = dict(cfg.weights)
+        if cfg.adversarial is not None:
+            weights |= {FOOLING: cfg.adversarial.weight, MAPS: cfg.adversarial.feature_weight}
+            rule = cfg.adversarial.optimizer or cfg.optim.optimizer
+            self.discriminator = cfg.adversarial.discriminator.build(cfg.model.num_channels)
+            # Patterns of parameter names are those of the codec.
+            theirs = cfg.optim.model_copy(update={"optimizer": rule, "groups": ()})
+            self.discriminator_optimizer = build_optimizer(self.discriminator, theirs)
+            self.register_stateful("discriminator", "discriminator_optimizer")
+        self.balancer = cfg.balancer.build(weights, self._mean_over_processes)
+        self.register_stateful("model", "optimizer", "balancer")
+        self.register_best("model")
+        self.register_ema("model")
+        self._counts: list[Int64[Tensor, "K V"]] = []
+        """How often each code occurred in the batches of a stage."""
+
+    def best_metric(self) -> str:
+        return "mel_distance"
+
+    def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
+        audio = self._waveform(batch.arrays, batch.mask)
+        passed: Reconstruction = self.model(audio)
+        losses = {name: loss(passed.audio, audio) for name, loss in self.losses.items()}
+        metrics.update({name: loss.detach() for name, loss in losses.items()})
+        metrics.update({name: value.detach() for name, value in passed.bottleneck.metrics.items()})
+        if self.is_training:
+            self._train_codec(audio, passed, losses, metrics)
+            self._train_discriminator(audio, passed.audio.detach(), metrics)
+        else:
+            self._measure(audio, passed, metrics)
+        return metrics
+
+    def valid(self) -> Metrics:
+        return self._with_codebooks("valid")
+
+    def evaluate(self) -> Metrics:
+        return self._with_codebooks("evaluate")
+
+    def generate(self) -> Metrics:
+        """Reconstruct the first clips of the generate dataset, beside their originals."""
+        clips = list(self._pairs()) if self.is_first_rank else []
+        if self.is_first_rank:
+            self.experiment.watcher.clips("generate", self.epoch, clips)
+        return {"clips": len(clips) / 2}
+
+    def load_pretrained(self, location: str) -> str:
+        """Start from an EnCodec checkpoint in the layout of transformers: a directory or a Hub id."""
+        bottleneck = self.cfg.model.bottleneck
+        if not isinstance(bottleneck, Rvq):
+            raise ConfigError(f"model.bottleneck: {location} has codebooks, found {bottleneck.kind}; choose rvq")
+        loaded = load_encodec(location.removeprefix("//pretrained/"), rvq=bottleneck)
+        load_module("model", self.codec, loaded.state_dict())
+        return f"took the codec from {location}; everything else starts afresh"
+
+    def export_model(self, directory: Any, source: str | None) -> str:
+        """Write the codec as a directory that `--codec` takes."""
+        if source is not None:
+            raise ConfigError(f"--source: a codec is exported whole, found {source}; leave it out")
+        save_codec_model(self.codec, directory)
+        return "a codec, to be used as --codec"
+
+    @property
+    def codec(self) -> CodecModel:
+        """The codec as it was built, without what spreads it over devices."""
+        codec = unwrapped(self.model)
+        assert isinstance(codec, CodecModel)
+        return codec
+
+    def _train_codec(
+        self,
+        audio: Float[Tensor, "B C N"],
+        passed: Reconstruction,
+        losses: dict[str, Tensor],
+        metrics: Metrics,
+    ) -> None:
+        adversarial = self.cfg.adversarial
+        if adversarial is not None and self._total_updates() >= adversarial.start_update:
+            judge = unwrapped(self.discriminator)
+            with torch.no_grad():
+                real: list[Judgement] = judge(audio)
+            with frozen(judge):
+                fake: list[Judgement] = judge(passed.audio)
+            losses[FOOLING] = adversarial.loss.generator_loss([found.logits for found in fake])
+            losses[MAPS] = feature_matching_loss([found.features for found in real], [found.features for found in fake])
+            metrics.update({name: losses[name].detach() for name in (FOOLING, MAPS)})
+        balanced = self.balancer.balance(losses, passed.audio)
+        surrogate = loss_of_gradient(passed.audio, balanced.gradient) + passed.bottleneck.loss
+        metrics["grad_norm"] = self.update(surrogate)
+
+    def _train_discriminator(self, audio: Tensor, decoded: Tensor, metrics: Metrics) -> None:
+        adversarial = self.cfg.adversarial
+        updates = self._total_updates()
+        if adversarial is None or updates < adversarial.start_update or updates % adversarial.every:
+            return
+        # In one call, because several processes synchronise the gradients of one.
+        judgements: list[Judgement] = self.discriminator(torch.cat([audio, decoded]))
+        halves = [found.logits.chunk(2) for found in judgements]
+        loss = adversarial.loss.discriminator_loss([real for real, _ in halves], [fake for _, fake in halves])
+        self.update(loss, model="discriminator", optimizer="discriminator_optimizer")
+        metrics["discriminator"] = loss.detach()
+
+    def _total_updates(self) -> int:
+        """Count the updates before this one; the schedule of the codec may have counted this one already."""
+        return (self.epoch - 1) * self.cfg.optim.updates_per_epoch + self.num_updates
+
+    def _measure(self, audio: Tensor, passed: Reconstruction, metrics: Metrics) -> None:
+        ratios = si_sdr(passed.audio, audio)
+        if not ratios.isnan().all():  # against silence there is no ratio
+            metrics["si_sdr"] = ratios.nanmean()
+        metrics["mel_distance"] = mel_distance_db(passed.audio, audio, self.cfg.model.sample_rate).mean()
+        codes, size = passed.bottleneck.codes, self.cfg.model.codebook_size
+        if codes is not None and size is not None:
+            self._counts.append(count_codes(codes, size))
+
+    def _with_codebooks(self, stage: Stage) -> Metrics:
+        """Add how the codebooks are used over the whole stage, which is no mean over batches."""
+        self._counts = []
+        metrics = self.common_train_valid(stage)
+        if self._counts:
+            counts = self.fabric.all_reduce(torch.stack(self._counts).sum(0), reduce_op="sum")
+            assert isinstance(counts, Tensor)
+            usage, perplexity = codebook_usage(counts), codebook_perplexity(counts)
+            metrics |= {"usage": float(usage.mean()), "perplexity": float(perplexity.mean())}
+            metrics |= {f"perplexity_q{k + 1}": float(value) for k, value in enumerate(perplexity)}
+        return metrics
+
+    def _pairs(self) -> list[GeneratedClip]:
+        source, wanted = self.sources["generate"], self.cfg.generate
+        rate = self.cfg.model.sample_rate
+        clips = []
+        for index in range(min(wanted.num_clips, len(source))):
+            clip = source[index]
+            array = torch.from_numpy(clip.array[: round(wanted.seconds * rate)].astype(np.int64))[None].to(self.device)
+            audio = self._waveform(array, torch.ones(array.shape[:2], dtype=torch.bool, device=self.device))
+            decoded = self.codec.decode(self.codec.encode(audio), audio.shape[-1])
+            for name, sound in (("original", audio), ("decoded", decoded)):
+                clips.append(GeneratedClip(f"{index:03d}-{name}", sound[0].cpu(), rate, {"clip": clip.id}))
+        return clips
+
+    def _waveform(self, codes: Int64[Tensor, "B N C"], mask: Tensor) -> Float[Tensor, "B C N"]:
+        return self.grid.to_audio(codes).transpose(1, 2) * mask[:, None]
+
+    def _mean_over_processes(self, values: Tensor) -> Tensor:
+        mean = self.fabric.all_reduce(values, reduce_op="mean")
+        assert isinstance(mean, Tensor)
+        return mean
+
+    def _check_data(self) -> None:
+        model = self.cfg.model
+        array = ArraySpec.model_validate(self.data_facts["array"])
+        codec = load_codec(str(self.data_facts["codec"]))
+        if not isinstance(codec, WaveformCodec):
+            raise ConfigError(
+                f"dset: a codec is trained on waveforms, as mulaw and linear store them, found {codec.name}; "
+                f"encode the audio with mulaw:bits=16,sample_rate={model.sample_rate},num_channels={model.num_channels}"
+            )
+        self.grid = codec.grid
+        found = (array.sample_rate, array.num_channels)
+        if found != (model.sample_rate, model.num_channels):
+            raise ConfigError(
+                f"model: expected the dataset's {found[0]} Hz and {found[1]} channels, found {model.sample_rate} Hz "
+                f"and {model.num_channels}; change the model, or encode the audio anew"
+            )

@@ -1,0 +1,1 @@
+"""Those who follow a run: its log, TensorBoard, Weights & Biases."""

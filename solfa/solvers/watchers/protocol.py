@@ -1,0 +1,164 @@
+"""Who is told what happens in a run: the events, the fan-out, and the line that sums up a stage.
+
+A watcher sees plain numbers and finished audio, never tensors with a graph; it is told only on the first rank. One that
+fails stops the run: a log with silent holes is worse than a stop that names its cause.
+"""
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from solfa.config import Config
+from solfa.errors import ConfigError
+from solfa.generate.clip import GeneratedClip
+
+MAX_METRICS = 8
+"""Metrics on a summary line; all of them are in the history."""
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """Somebody who follows a run; what is not overridden is not of interest."""
+
+    def started(self, folder: Path, hyper_parameters: Mapping[str, Any]) -> None:
+        """Learn where the experiment lives and its whole config, before the first stage."""
+        return
+
+    def stage_started(self, stage: str, epoch: int, total: int | None) -> None:
+        """Learn that a stage begins; epochs count from 1, `total` is the number of steps in it, known for `train`."""
+        return
+
+    def step(self, done: int, metrics: Mapping[str, float]) -> None:
+        """Learn that `done` steps of the stage are done, counted from its beginning even if it was resumed."""
+        return
+
+    def stage_finished(self, stage: str, epoch: int, metrics: Mapping[str, float], seconds: float) -> None:
+        """Learn the metrics of a whole stage."""
+        return
+
+    def clips(self, stage: str, epoch: int, clips: Sequence[GeneratedClip]) -> None:
+        """Hear what was generated."""
+        return
+
+    def closed(self) -> None:
+        """Write out what is left: the run is over, by its end or by a fault."""
+        return
+
+
+class Watchers(Watcher):
+    """Several watchers as one, told in order."""
+
+    def __init__(self, watchers: Sequence[Watcher] = ()) -> None:
+        self.watchers = tuple(watchers)
+
+    def started(self, folder: Path, hyper_parameters: Mapping[str, Any]) -> None:
+        for watcher in self.watchers:
+            watcher.started(folder, hyper_parameters)
+
+    def stage_started(self, stage: str, epoch: int, total: int | None) -> None:
+        for watcher in self.watchers:
+            watcher.stage_started(stage, epoch, total)
+
+    def step(self, done: int, metrics: Mapping[str, float]) -> None:
+        for watcher in self.watchers:
+            watcher.step(done, metrics)
+
+    def stage_finished(self, stage: str, epoch: int, metrics: Mapping[str, float], seconds: float) -> None:
+        for watcher in self.watchers:
+            watcher.stage_finished(stage, epoch, metrics, seconds)
+
+    def clips(self, stage: str, epoch: int, clips: Sequence[GeneratedClip]) -> None:
+        for watcher in self.watchers:
+            watcher.clips(stage, epoch, clips)
+
+    def closed(self) -> None:
+        """Close every one, also where another fails; the fault is raised afterwards."""
+        with ExitStack() as stack:
+            for watcher in reversed(self.watchers):
+                stack.callback(watcher.closed)
+
+
+class WandbConfig(Config):
+    """Where Weights & Biases keeps the run."""
+
+    project: str
+    entity: str | None = None
+    group: str | None = None
+    name: str | None = None
+    tags: tuple[str, ...] = ()
+
+    def build(self, folder: Path, updates_per_epoch: int) -> Watcher:
+        if importlib.util.find_spec("wandb") is None:
+            raise ConfigError(
+                "logging.wandb: the package wandb is not installed; run `pip install wandb`, or set logging.wandb=null"
+            )
+        from solfa.solvers.watchers.wandb import WandbWatcher
+
+        return WandbWatcher(folder, self, updates_per_epoch)
+
+
+class LoggingConfig(Config):
+    """What is written about a run beside its history."""
+
+    log_updates: int = Field(default=10, ge=1)
+    """Updates between two values of a curve."""
+    tensorboard: bool = True
+    wandb: WandbConfig | None = None
+
+    def build(self, folder: Path, updates_per_epoch: int) -> list[Watcher]:
+        """Build the watchers that are asked for, writing under the experiment's folder."""
+        watchers: list[Watcher] = []
+        if self.tensorboard:
+            from solfa.solvers.watchers.tensorboard import TensorBoardWatcher
+
+            watchers.append(TensorBoardWatcher(folder / "tensorboard", updates_per_epoch))
+        if self.wandb is not None:
+            watchers.append(self.wandb.build(folder, updates_per_epoch))
+        return watchers
+
+
+def summary_line(
+    stage: str,
+    epoch: int,
+    epochs: int | None,
+    metrics: Mapping[str, float],
+    seconds: float,
+    rate: float | None = None,
+) -> str:
+    """Sum up a stage: `train  epoch 3/10  loss 2.314  ppl 10.1  lr 3.0e-04  12.3 updates/s  41 s`."""
+    parts = [f"{stage:<8}", f"epoch {epoch}" + (f"/{epochs}" if epochs else ""), *metric_words(metrics)]
+    if rate is not None:
+        parts.append(f"{_number(rate)} {step_unit(stage)}/s")
+    return "  ".join([*parts, _time(seconds)])
+
+
+def metric_words(metrics: Mapping[str, float], most: int = MAX_METRICS) -> list[str]:
+    """Spell metrics as a person reads them, the usual ones first, at most `most`."""
+    first = [name for name in ("loss", "ppl", "lr") if name in metrics]
+    names = first + [name for name in metrics if name not in first]
+    return [
+        f"{name} {metrics[name]:.1e}" if name == "lr" else f"{name} {_number(metrics[name])}" for name in names[:most]
+    ]
+
+
+def step_unit(stage: str) -> str:
+    """Say what a stage counts."""
+    return "updates" if stage == "train" else "batches"
+
+
+def _number(value: float) -> str:
+    size = abs(value)
+    if size == 0 or 1e-3 <= size < 10:
+        return f"{value:.3f}"
+    return f"{value:.1f}" if 10 <= size < 1e4 else f"{value:.3g}"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

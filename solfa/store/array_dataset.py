@@ -1,0 +1,109 @@
+"""Write a whole dataset from arrays that already exist: what importing and tests need."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from itertools import chain, islice
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+from solfa.errors import StoreError
+from solfa.store.completion import finish
+from solfa.store.layout import committed_shards, create_info, plan_parts
+from solfa.store.lease import Lease
+from solfa.store.plan_file import (
+    PLAN_SCHEMA,
+    ShardOfPlan,
+    iterate_plan_columns,
+    list_shards,
+    read_shard_plan,
+    write_plan_part,
+)
+from solfa.store.schema import ArraySpec, DatasetInfo, Manifest
+from solfa.store.shard_writer import Outcome, ShardWriter
+
+T = TypeVar("T")
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Cut an iterable into lists of `size`, the last one shorter."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def append_arrays(
+    root: Path,
+    info: DatasetInfo,
+    outcomes: Iterable[Outcome],
+    made_by: Mapping[str, str],
+    clips_per_shard: int = 4096,
+    on_clip: Callable[[int, int], None] = lambda done, total: None,
+) -> Manifest:
+    """Append clips whose arrays exist already, a shard at a time; killed half-way, repeat the call to finish it.
+
+    Clips whose id the dataset has are passed over, so repeating a finished call changes nothing. The outcomes are gone
+    through several times, so pass something that can be iterated again and gives the same (a list, or an object whose
+    `__iter__` starts anew); reading arrays lazily keeps memory at one shard.
+    """
+    counted = create_info(root, info)
+    if counted.fingerprint != info.fingerprint:
+        raise StoreError(f"{root}: holds a dataset of other settings (fingerprint {counted.fingerprint[:16]}…)")
+    _write_missing_shards(root, info.array, outcomes, made_by, on_clip)
+    while not _plan_new_clips(root, outcomes, clips_per_shard):
+        _write_missing_shards(root, info.array, outcomes, made_by, on_clip)
+    _write_missing_shards(root, info.array, outcomes, made_by, on_clip)
+    manifest = finish(root)
+    if manifest is None:
+        raise StoreError(f"{root}: another process planned more clips meanwhile; finish that run first")
+    return manifest
+
+
+def _plan_new_clips(root: Path, outcomes: Iterable[Outcome], clips_per_shard: int) -> bool:
+    """Plan the clips that no part has; return False if another process took the part's number first."""
+    # Which part comes next is settled before looking at what is known: whoever publishes in between takes that name.
+    part = len(plan_parts(root))
+    known = {clip_id for columns in iterate_plan_columns(root, ["id"]) for clip_id in columns["id"]}
+    new = (outcome.clip.as_row() for outcome in outcomes if outcome.clip.id not in known)
+    first = list(islice(new, 1))
+    if not first and part:
+        return True
+    tables = (pa.Table.from_pylist(rows, schema=PLAN_SCHEMA) for rows in chunks(chain(first, new), clips_per_shard))
+    return write_plan_part(root, part, tables)
+
+
+def _write_missing_shards(
+    root: Path,
+    spec: ArraySpec,
+    outcomes: Iterable[Outcome],
+    made_by: Mapping[str, str],
+    on_clip: Callable[[int, int], None],
+) -> None:
+    """Write what is planned and not committed; the outcomes come in the order in which they were planned."""
+    done = set(committed_shards(root))
+    missing = [shard for shard in list_shards(root) if shard.shard not in done]
+    if not missing:
+        return
+    written, total = 0, sum(shard.num_clips for shard in missing)
+    stream = iter(outcomes)
+    for shard in missing:
+        # The lease only keeps `solfa gc` away; who else writes the shard writes the same.
+        lease = Lease.take(root, shard.shard) or nullcontext()
+        with lease, ShardWriter(root, shard.shard, spec, made_by) as writer:
+            for outcome in _outcomes_of(root, shard, stream):
+                writer.add(outcome)
+                written += 1
+                on_clip(written, total)
+            writer.commit()
+
+
+def _outcomes_of(root: Path, shard: ShardOfPlan, stream: Iterator[Outcome]) -> Iterator[Outcome]:
+    for planned in read_shard_plan(root, shard):
+        found = next((outcome for outcome in stream if outcome.clip.id == planned.id), None)
+        if found is None:
+            raise StoreError(
+                f"{root}: shard {shard.shard} of an earlier, unfinished run holds {planned.id!r}, which is not among "
+                "these clips; finish that run first"
+            )
+        yield found

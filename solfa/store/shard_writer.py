@@ -1,0 +1,224 @@
+"""Write one shard: arrays as they come, then the meta rows, then the commit that makes the shard exist.
+
+.tmp/data…    record batches of arrays, one clip a row       ─┐ fsync, named after their content
+.tmp/meta…    where each array is, and what the clip is      ─┘
+.tmp/commit…  names both files; gets its own name last, and only once
+
+The commit waits in .tmp before the first file is published, so that garbage collection, which empties .tmp before it
+removes anything else, stops a writer that only seemed dead from committing files that are gone.
+"""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from solfa.errors import StoreError
+from solfa.files.crash_points import crash_point
+from solfa.files.digest import file_sha256
+from solfa.files.whole_files import publish, temporary_path
+from solfa.store.layout import commit_path, content_name, file_record, read_commit
+from solfa.store.plan_file import PlannedClip, metadata_text
+from solfa.store.schema import (
+    BYTES_PER_BATCH,
+    META_SCHEMA,
+    ROWS_PER_BATCH,
+    ArraySpec,
+    Commit,
+    FileRecord,
+    data_schema,
+    record_bytes,
+)
+
+MAX_ELEMENTS = 2**31 - 1
+"""An Arrow list counts its elements in 32 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one planned clip: an array, or the reason why there is none."""
+
+    clip: PlannedClip
+    array: np.ndarray[Any, Any] | None = None
+    """[T, W]; None for a failed clip."""
+    num_samples: int = 0
+    scales: np.ndarray[Any, Any] | None = None
+    error: str | None = None
+
+
+class ShardWriter:
+    """Collects the outcomes of one shard, in plan order, and commits them."""
+
+    def __init__(self, root: Path, shard: int, spec: ArraySpec, made_by: Mapping[str, str]) -> None:
+        self._root, self._shard, self._spec, self._made_by = root, shard, spec, dict(made_by)
+        self._schema = data_schema(spec)
+        self._data = temporary_path(root, f"data-{shard:05d}")
+        self._meta = temporary_path(root, f"meta-{shard:05d}")
+        self._commit = temporary_path(root, f"commit-{shard:05d}")
+        self._sink = pa.OSFile(str(self._data), "wb")
+        self._writer = pa.ipc.new_file(self._sink, self._schema)
+        self._pending: list[tuple[str, np.ndarray[Any, Any]]] = []
+        self._pending_bytes = 0
+        self._rows: list[dict[str, Any]] = []
+
+    def __enter__(self) -> "ShardWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._sink.close()
+        for temporary in (self._data, self._meta, self._commit):
+            temporary.unlink(missing_ok=True)
+
+    def add(self, outcome: Outcome) -> None:
+        """Take the next clip; its array is converted to the dataset's dtype, refusing what does not fit."""
+        if outcome.array is None:
+            self._rows.append(_meta_row(outcome, self._spec, num_frames=0, checksum=None))
+            return
+        array = _as_stored(outcome.array, self._spec, outcome.clip.id)
+        self._rows.append(_meta_row(outcome, self._spec, num_frames=len(array), checksum=zlib.crc32(array.data)))
+        if self._pending_bytes + array.nbytes > MAX_ELEMENTS * array.itemsize:
+            self._flush()
+        self._pending.append((outcome.clip.id, array))
+        self._pending_bytes += array.nbytes
+        if len(self._pending) >= ROWS_PER_BATCH or self._pending_bytes >= BYTES_PER_BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        ids = [clip_id for clip_id, _ in self._pending]
+        lengths = np.array([array.size for _, array in self._pending], np.int64)
+        flat = np.concatenate([array.reshape(-1) for _, array in self._pending])
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        column = pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat), type=self._schema.field("array").type)
+        frames = pa.array(lengths // self._spec.width)
+        self._writer.write_batch(pa.record_batch([pa.array(ids), column, frames], schema=self._schema))
+        self._pending, self._pending_bytes = [], 0
+        crash_point("shard:after-batch")
+
+    def commit(self) -> Commit:
+        """Publish the files and create the commit; if another process was first, its commit counts."""
+        self._flush()
+        self._writer.close()
+        self._sink.close()
+        self._locate_arrays()
+        table = pa.Table.from_pylist(self._rows, schema=META_SCHEMA)
+        pq.write_table(table, self._meta, compression="zstd", row_group_size=1 << 16)
+        commit = self._describe(self._record(self._data, ".arrow"), self._record(self._meta, ".parquet"))
+        self._commit.write_bytes(record_bytes(commit))
+        try:
+            self._publish(commit)
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{self._root}: shard {self._shard} lost its unfinished files ({error.filename}); "
+                "`solfa gc` took this process for dead; run the same command again"
+            ) from None
+        return read_commit(self._root, self._shard)
+
+    def _publish(self, commit: Commit) -> None:
+        crash_point("shard:before-data")
+        publish(self._data, self._root / "data" / commit.data.name)
+        crash_point("shard:before-meta")
+        publish(self._meta, self._root / "meta" / commit.meta.name)
+        crash_point("shard:before-commit")
+        publish(self._commit, commit_path(self._root, self._shard))
+        crash_point("shard:after-commit")
+
+    def _record(self, temporary: Path, suffix: str) -> FileRecord:
+        sha256 = file_sha256(temporary)
+        return file_record(temporary, sha256, content_name(self._shard, sha256, suffix))
+
+    def _describe(self, data: FileRecord, meta: FileRecord) -> Commit:
+        stored = [row for row in self._rows if row["status"] == "ok"]
+        return Commit(
+            shard=self._shard,
+            data=data,
+            meta=meta,
+            num_clips=len(stored),
+            num_failed=len(self._rows) - len(stored),
+            num_frames=sum(row["num_frames"] for row in stored),
+            num_samples=sum(row["num_samples"] for row in stored),
+            made_by=self._made_by,
+        )
+
+    def _locate_arrays(self) -> None:
+        """Fill in where each array lies in the data file, as byte ranges that need no Arrow to read."""
+        stored = iter(row for row in self._rows if row["status"] == "ok")
+        for offset, length in array_ranges(self._data, self._spec):
+            row = next(stored)
+            row["byte_offset"], row["byte_length"] = offset, length
+
+
+def array_ranges(path: Path, spec: ArraySpec) -> list[tuple[int, int]]:
+    """List the byte offset and length of every array of a data file, as Arrow lays them out."""
+    itemsize = spec.numpy_dtype.itemsize
+    ranges: list[tuple[int, int]] = []
+    with pa.memory_map(str(path)) as source:
+        if source.size() == 0:
+            return ranges
+        base = source.read_buffer(source.size()).address
+        reader = pa.ipc.open_file(source)
+        for index in range(reader.num_record_batches):
+            column = reader.get_batch(index).column("array")
+            # Arrow points the buffer of a batch without any frame somewhere else than into the file.
+            begin = column.values.buffers()[1].address - base if len(column.values) else 0
+            bounds = column.offsets.to_numpy().astype(np.int64) * itemsize + begin
+            ranges += zip(bounds[:-1].tolist(), np.diff(bounds).tolist(), strict=True)
+    return ranges
+
+
+def _as_stored(array: np.ndarray[Any, Any], spec: ArraySpec, clip_id: str) -> np.ndarray[Any, Any]:
+    if array.ndim != 2 or array.shape[1] != spec.width:
+        raise StoreError(f"{clip_id}: expected an array [T, {spec.width}], found {list(array.shape)}")
+    if array.size > MAX_ELEMENTS:
+        raise StoreError(f"{clip_id}: {array.size} values are too many for one clip; use --segment-seconds")
+    if spec.codebook_size is not None:
+        low, high = (array.min(), array.max()) if array.size else (0, 0)
+        if array.dtype.kind not in "ui" or low < 0 or high >= spec.codebook_size:
+            raise StoreError(
+                f"{clip_id}: expected integer codes from 0 to {spec.codebook_size - 1}, "
+                f"found {array.dtype} from {low} to {high}"
+            )
+        return np.ascontiguousarray(array, spec.numpy_dtype)
+    with np.errstate(over="ignore"):
+        stored = np.ascontiguousarray(array, spec.numpy_dtype)
+    if not np.isfinite(stored).all():
+        if not np.isfinite(array).all():
+            raise StoreError(f"{clip_id}: expected finite latents, found NaN or infinity; the codec cannot encode it")
+        raise StoreError(f"{clip_id}: latents do not fit {spec.dtype}; encode with dtype float32")
+    return stored
+
+
+def _meta_row(outcome: Outcome, spec: ArraySpec, num_frames: int, checksum: int | None) -> dict[str, Any]:
+    clip = outcome.clip
+    return {
+        "id": clip.id,
+        "status": "ok" if outcome.array is not None else "failed",
+        "error": outcome.error,
+        "num_frames": num_frames,
+        "num_samples": outcome.num_samples,
+        "seconds": outcome.num_samples / spec.sample_rate,
+        "byte_offset": None,
+        "byte_length": None,
+        "checksum": checksum,
+        "scales": None if outcome.scales is None else outcome.scales.tolist(),
+        "caption": clip.caption,
+        "metadata": metadata_text(clip.metadata),
+        "key": clip.key,
+        "uri": clip.uri,
+        "member": clip.member,
+        "start": clip.start,
+        "stop": clip.stop,
+        "source_sample_rate": clip.source_sample_rate,
+        "source_num_channels": clip.source_num_channels,
+        "source_num_samples": clip.source_num_samples,
+        "source_format": clip.source_format,
+    }

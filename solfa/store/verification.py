@@ -1,0 +1,253 @@
+"""Prove that a dataset is what it claims to be: every file against its hash, every clip against the plan.
+
+Each check yields `Problem`s instead of raising, so that one run lists everything that is wrong. Only without a readable
+dataset.json there is nothing to check against.
+"""
+
+import re
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from solfa.errors import StoreError
+from solfa.files.digest import file_sha256
+from solfa.store.gc import leftovers
+from solfa.store.layout import (
+    commit_path,
+    committed_shards,
+    manifest_path,
+    manifests,
+    read_commit,
+    read_info,
+    read_manifest,
+)
+from solfa.store.plan_file import ShardOfPlan, iterate_plan_columns, list_shards, plan_record, read_shard_plan
+from solfa.store.schema import META_SCHEMA, ArraySpec, Commit, FileRecord, Manifest, data_schema
+from solfa.store.shard_writer import array_ranges
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong, and the file it is wrong in."""
+
+    path: str
+    message: str
+
+
+class Verification(NamedTuple):
+    """The result of verifying a dataset."""
+
+    num_shards: int
+    num_clips: int
+    num_bytes: int
+    problems: list[Problem]
+    leftovers: list[str]
+    """Harmless files of killed runs, which `solfa gc` removes."""
+
+
+def verify(root: Path, on_shard: Callable[[int, int], None] = lambda done, total: None) -> Verification:
+    """Check everything; `on_shard(done, total)` is told after each shard."""
+    info = read_info(root)
+    planned, problems = _read_plan(root)
+    commits: dict[int, Commit] = {}
+    numbers = committed_shards(root)
+    for done, number in enumerate(numbers, 1):
+        try:
+            commits[number] = read_commit(root, number)
+        except StoreError as error:
+            problems.append(Problem(f"commit/{number:05d}.json", str(error)))
+        else:
+            problems += _check_shard(root, commits[number], planned, info.array)
+        on_shard(done, len(numbers))
+    problems += _check_finished(root, planned or {}, numbers)
+    problems += _check_manifests(root, commits, info.fingerprint)
+    problems += _check_foreign_files(root)
+    return Verification(
+        num_shards=len(commits),
+        num_clips=sum(commit.num_clips for commit in commits.values()),
+        num_bytes=sum(commit.data.size_bytes + commit.meta.size_bytes for commit in commits.values()),
+        problems=list(dict.fromkeys(problems)),
+        leftovers=[str(path.relative_to(root)) for path in leftovers(root)] if len(commits) == len(numbers) else [],
+    )
+
+
+def _read_plan(root: Path) -> tuple[dict[int, ShardOfPlan] | None, list[Problem]]:
+    """List the planned shards, or None if the plan cannot be read, and what is wrong with it."""
+    try:
+        return {shard.shard: shard for shard in list_shards(root)}, list(_check_plan(root))
+    except StoreError as error:
+        return None, [Problem("plan", str(error))]
+
+
+def _check_finished(root: Path, planned: Collection[int], committed: list[int]) -> Iterator[Problem]:
+    missing = sorted(set(planned) - set(committed))
+    if missing:
+        found = f"{len(missing)} of {len(planned)} shards are not committed (first: {missing[0]:05d})"
+        yield Problem("commit", f"unfinished: {found}; run the same `solfa encode` again")
+        return
+    try:
+        pinned = max((len(read_manifest(root, number).commits) for number in manifests(root)), default=None)
+    except StoreError:
+        return  # the check of the manifests says what is wrong
+    if pinned is None or pinned < len(planned):
+        found = f"no manifest pins all {len(planned)} planned shards"
+        yield Problem("manifest", f"unfinished: {found}; run the same `solfa encode` again")
+
+
+def _check_plan(root: Path) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for columns in iterate_plan_columns(root, ["id"]):
+        for clip_id in columns["id"]:
+            if clip_id in seen:
+                yield Problem("plan", f"clip {clip_id!r} is planned twice")
+            seen.add(clip_id)
+
+
+def _check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem]:
+    path, name = root / folder / record.name, f"{folder}/{record.name}"
+    if not path.is_file():
+        yield Problem(name, "missing, though the dataset names it")
+    elif path.stat().st_size != record.size_bytes:
+        yield Problem(name, f"expected {record.size_bytes} bytes, found {path.stat().st_size}")
+    elif (found := file_sha256(path)) != record.sha256:
+        yield Problem(name, f"damaged: expected sha256 {record.sha256[:16]}…, found {found[:16]}…")
+
+
+def _check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | None, spec: ArraySpec) -> list[Problem]:
+    damaged = [*_check_file(root, "data", commit.data), *_check_file(root, "meta", commit.meta)]
+    if planned is not None and commit.shard not in planned:
+        damaged.append(Problem(f"commit/{commit.shard:05d}.json", "committed, but no part of the plan has this shard"))
+    if damaged or planned is None:
+        return damaged
+    try:
+        with pq.ParquetFile(root / "meta" / commit.meta.name) as file:
+            meta = file.read().cast(META_SCHEMA)
+        rows = _check_rows(root, commit, planned[commit.shard], meta)
+        return [*rows, *_check_counts(commit, meta), *_check_arrays(root, commit, meta, spec)]
+    except (pa.ArrowException, OSError, StoreError) as error:
+        return [Problem(f"meta/{commit.meta.name}", f"cannot be read: {error}")]
+
+
+def _check_rows(root: Path, commit: Commit, planned: ShardOfPlan, meta: pa.Table) -> Iterator[Problem]:
+    name = f"meta/{commit.meta.name}"
+    try:
+        expected = [clip.id for clip in read_shard_plan(root, planned)]
+    except StoreError as error:
+        yield Problem(f"plan/{planned.part:05d}.parquet", str(error))
+        return
+    found = meta.column("id").to_pylist()
+    if found != expected:
+        difference = sorted(set(expected) ^ set(found))
+        what = f"clips differ from the plan: {difference[:3]}" if difference else "clips are not in plan order"
+        yield Problem(name, what)
+
+
+def _check_counts(commit: Commit, meta: pa.Table) -> Iterator[Problem]:
+    stored = meta.filter(pc.field("status") == "ok")
+    found = {
+        "num_clips": stored.num_rows,
+        "num_failed": meta.filter(pc.field("status") == "failed").num_rows,
+        "num_frames": pc.sum(stored.column("num_frames")).as_py() or 0,
+        "num_samples": pc.sum(stored.column("num_samples")).as_py() or 0,
+    }
+    for name, count in found.items():
+        if count != (claimed := getattr(commit, name)):
+            path = f"commit/{commit.shard:05d}.json"
+            yield Problem(path, f"says {name} {claimed}, meta/{commit.meta.name} holds {count}")
+
+
+def _check_arrays(root: Path, commit: Commit, meta: pa.Table, spec: ArraySpec) -> Iterator[Problem]:
+    name = f"data/{commit.data.name}"
+    path = root / "data" / commit.data.name
+    rows = [row for row in meta.to_pylist() if row["status"] == "ok"]
+    with pa.memory_map(str(path)) as source:
+        reader = pa.ipc.open_file(source)
+        if not reader.schema.equals(data_schema(spec), check_metadata=True):
+            yield Problem(name, "its columns are not those of this dataset")
+            return
+        if array_ranges(path, spec) != [(row["byte_offset"], row["byte_length"]) for row in rows]:
+            yield Problem(name, "the byte ranges in meta are not where the arrays are")
+            return
+        position = 0
+        for index in range(reader.num_record_batches):
+            batch = reader.get_batch(index)
+            batch.validate(full=True)
+            for values, row in zip(_clips(batch), rows[position : position + batch.num_rows], strict=True):
+                yield from (Problem(name, f"clip {row['id']!r}: {fault}") for fault in _check_clip(values, row, spec))
+            position += batch.num_rows
+    if position != len(rows):
+        yield Problem(name, f"{position} arrays for {len(rows)} clips")
+
+
+def _clips(batch: pa.RecordBatch) -> Iterator[tuple[str, int, np.ndarray[Any, Any]]]:
+    ids, frames = batch.column("id").to_pylist(), batch.column("num_frames").to_pylist()
+    column = batch.column("array")
+    values, offsets = column.values.to_numpy(), column.offsets.to_numpy()
+    for row, (clip_id, num_frames) in enumerate(zip(ids, frames, strict=True)):
+        yield clip_id, num_frames, values[offsets[row] : offsets[row + 1]]
+
+
+def _check_clip(found: tuple[str, int, np.ndarray[Any, Any]], row: dict[str, Any], spec: ArraySpec) -> Iterator[str]:
+    clip_id, num_frames, values = found
+    if clip_id != row["id"]:
+        yield f"the data file has {clip_id!r} here"
+    if not num_frames == row["num_frames"] == len(values) / spec.width:
+        yield f"{len(values)} values are not {row['num_frames']} frames of {spec.width}"
+    if zlib.crc32(values.tobytes()) != row["checksum"]:
+        yield "its checksum does not fit"
+    if spec.codebook_size is not None and values.size and int(values.max()) >= spec.codebook_size:
+        yield f"holds code {int(values.max())}, the codebook has {spec.codebook_size} entries"
+
+
+def _check_manifests(root: Path, commits: dict[int, Commit], fingerprint: str) -> Iterator[Problem]:
+    numbers = manifests(root)
+    for number in sorted(set(range(1, max(numbers, default=0))) - set(numbers)):
+        yield Problem(f"manifest/{number:06d}.json", "missing, though a later manifest exists")
+    for number in numbers:
+        name = str(manifest_path(root, number).relative_to(root))
+        try:
+            manifest = read_manifest(root, number)
+        except StoreError as error:
+            yield Problem(name, str(error))
+            continue
+        if manifest.fingerprint != fingerprint or manifest.number != number:
+            yield Problem(name, "belongs to another dataset or was renamed")
+        yield from _check_pinned_plans(root, name, manifest)
+        for commit in manifest.commits:
+            if not (path := commit_path(root, commit.shard)).exists():
+                yield Problem(str(path.relative_to(root)), f"missing, though {name} pins it")
+            elif commit.shard in commits and commits[commit.shard] != commit:
+                found = f"is not the commit that {name} pins: one of the two was damaged or replaced"
+                yield Problem(str(path.relative_to(root)), found)
+
+
+def _check_pinned_plans(root: Path, name: str, manifest: Manifest) -> Iterator[Problem]:
+    for part, record in enumerate(manifest.plans):
+        damaged = list(_check_file(root, "plan", record.file))
+        yield from (Problem(path, f"{message} (according to {name})") for path, message in damaged)
+        try:
+            if not damaged and plan_record(root, part) != record:
+                yield Problem(name, f"describes plan/{part:05d}.parquet otherwise than it is")
+        except StoreError as error:
+            yield Problem(f"plan/{part:05d}.parquet", str(error))
+
+
+_NAMES = {
+    "plan": re.compile(r"[0-9]{5,}\.parquet"),
+    "data": re.compile(r"[0-9]{5,}-[0-9a-f]{16}\.arrow"),
+    "meta": re.compile(r"[0-9]{5,}-[0-9a-f]{16}\.parquet"),
+    "commit": re.compile(r"[0-9]{5,}\.json"),
+    "manifest": re.compile(r"[0-9]{6,}\.json"),
+}
+
+
+def _check_foreign_files(root: Path) -> Iterator[Problem]:
+    for folder, pattern in _NAMES.items():
+        for path in sorted((root / folder).glob("*")):
+            if not pattern.fullmatch(path.name) or not path.is_file():
+                yield Problem(f"{folder}/{path.name}", "is not a file that Solfa wrote; remove it")

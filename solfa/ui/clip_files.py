@@ -1,0 +1,106 @@
+"""Write what a model generates into the experiment's folder, to listen to and to look at.
+
+samples/
+  index.html        all epochs on one page, the latest first
+  12/NAME.wav       the audio, float
+  12/NAME.png       its mel spectrogram
+  12/NAME.json      what it was made from; written last, so what has one is complete
+"""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from solfa.audio.writer import write_audio
+from solfa.errors import ConfigError
+from solfa.files.whole_files import replace_atomically
+from solfa.generate.clip import GeneratedClip
+from solfa.solvers.watchers.protocol import Watcher
+from solfa.store.export.file_names import flat_name
+from solfa.ui.html.excerpt import levels
+from solfa.ui.html.picture import spectrogram_db, spectrogram_png
+from solfa.ui.html.samples_page import Sample, render_samples
+
+FOLDER = "samples"
+INDEX = "index.html"
+
+logger = logging.getLogger(__name__)
+
+
+class SampleWriter(Watcher):
+    """Writes the clips of every `generate` stage below `folder/samples`, and the page that plays them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / FOLDER
+
+    def clips(self, stage: str, epoch: int, clips: Sequence[GeneratedClip]) -> None:
+        if stage != "generate" or not clips:
+            return
+        _refuse_twins(clips)
+        folder = self.folder / str(epoch)
+        folder.mkdir(parents=True, exist_ok=True)
+        for clip in clips:
+            write_sample(clip, folder)
+        page = write_index(self.folder)
+        logger.info("generate: %d clips of epoch %d in %s; open %s", len(clips), epoch, folder, page)
+
+
+def write_sample(clip: GeneratedClip, folder: Path, extension: str = ".wav") -> None:
+    """Write one clip as audio, picture and metadata, none of them ever half-written."""
+    stem, audio = flat_name(clip.name), clip.samples()
+    write_audio(folder / f"{stem}{extension}", audio, clip.sample_rate)
+    if audio.size:
+        picture = spectrogram_db(audio, clip.sample_rate)
+        replace_atomically(folder / f"{stem}.png", spectrogram_png(picture, float(picture.max())))
+    about = {
+        "name": clip.name,
+        "seconds": audio.shape[1] / clip.sample_rate,
+        "sample_rate": clip.sample_rate,
+        "channels": audio.shape[0],
+        "levels": levels(audio),
+        "metadata": dict(clip.metadata),
+    }
+    content = json.dumps(about, indent=2, ensure_ascii=False, default=_plain)
+    replace_atomically(folder / f"{stem}.json", content.encode("utf-8", errors="backslashreplace"))
+
+
+def write_index(folder: Path) -> Path:
+    """Write the page of everything below `folder`; it is made of the files alone, so a resumed run shows all epochs."""
+    page = folder / INDEX
+    title = f"Samples of {folder.resolve().parent.name}"
+    replace_atomically(page, render_samples(title, read_samples(folder)).encode("utf-8"))
+    return page
+
+
+def read_samples(folder: Path) -> dict[int, list[Sample]]:
+    """List the complete samples of every epoch, the latest first, by name."""
+    epochs = sorted((int(child.name) for child in folder.iterdir() if child.name.isdecimal()), reverse=True)
+    return {epoch: [_read(path) for path in sorted((folder / str(epoch)).glob("[!.]*.json"))] for epoch in epochs}
+
+
+def _read(path: Path) -> Sample:
+    about: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
+    return Sample(
+        name=about["name"],
+        file=f"{path.parent.name}/{path.stem}",
+        seconds=about["seconds"],
+        sample_rate=about["sample_rate"],
+        levels=about["levels"],
+        metadata=about["metadata"],
+    )
+
+
+def _refuse_twins(clips: Sequence[GeneratedClip]) -> None:
+    (name, times), *_ = Counter(clip.name for clip in clips).most_common(1)
+    if times > 1:
+        raise ConfigError(f"generate: {times} clips are called {name!r}, expected a name of its own for each")
+
+
+def _plain(value: Any) -> Any:
+    """Spell foreign values in metadata: arrays and tensors as lists, anything else as text."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) or hasattr(value, "tolist") else str(value)

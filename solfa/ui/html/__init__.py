@@ -1,0 +1,1 @@
+"""Pages a person looks at: no script, no second file, nothing from outside."""

@@ -1,0 +1,121 @@
+"""One clip of a report: caption, spectrograms and players before and after, its array, its metadata."""
+
+import json
+from typing import Any
+
+from solfa.evaluate.reconstruction import mel_distance_db, signal_to_noise_db
+from solfa.ui.html.charts import axis
+from solfa.ui.html.excerpt import data_uri, excerpt, flac, levels
+from solfa.ui.html.markup import Markup, element, join
+from solfa.ui.html.picture import codes_png, frequency_ticks, latents_png, spectrogram_db, spectrogram_png, time_ticks
+from solfa.ui.html.report_data import ClipCard, Sound
+from solfa.ui.numbers import count, duration, short, signed_db
+
+PLAYER_SECONDS = 15.0
+"""A page holds its sounds: longer excerpts would make it heavy to open and to send."""
+
+MAX_VALUE_CHARACTERS = 300
+
+
+def clip_card(card: ClipCard, player_seconds: float = PLAYER_SECONDS) -> Markup:
+    """Show one clip."""
+    frames, width = card.array.shape
+    noun = "codebook" if card.codebook_size is not None else "channel"
+    about = f"{duration(card.seconds)} · {count(frames)} frames × {width} {noun}{'' if width == 1 else 's'}"
+    return element(
+        "article",
+        element("header", element("h3", card.id), element("p", about, class_="quiet")),
+        element("p", card.caption, class_="caption") if card.caption else "",
+        _sounds(card, player_seconds),
+        _array(card),
+        _metadata(card),
+        class_="card",
+    )
+
+
+def _sounds(card: ClipCard, player_seconds: float) -> Markup:
+    named = [("Original", card.original), ("Decoded", card.decoded)]
+    excerpts = [
+        (name, excerpt(sound, player_seconds), sound) for name, sound in named if sound is not None and sound.audio.size
+    ]
+    if not excerpts:
+        return Markup("")
+    pictures = [spectrogram_db(short_one.audio, short_one.sample_rate) for _, short_one, _ in excerpts]
+    loudest = float(pictures[0].max())  # one scale for both, so that they can be compared
+    columns = [
+        _sound(name, card.id, short_one, whole, spectrogram_png(picture, loudest))
+        for (name, short_one, whole), picture in zip(excerpts, pictures, strict=True)
+    ]
+    return join(element("div", *columns, class_="pair" if len(columns) == 2 else "pair single"), _scores(card))
+
+
+def _sound(name: str, clip_id: str, sound: Sound, whole: Sound, picture: bytes) -> Markup:
+    khz = sound.sample_rate / 2000
+    alt = f"Mel spectrogram, {name.lower()} of {clip_id}: {sound.seconds:.2f} seconds, 0 to {khz:g} kHz"
+    marks = (
+        element("span", label, class_="khz", style=f"bottom:{100 * height:.2f}%")
+        for label, height in frequency_ticks(sound.sample_rate)
+    )
+    cut = f"first {short(sound.seconds)} s of {short(whole.seconds)} s · " if sound.seconds < whole.seconds else ""
+    return element(
+        "section",
+        element("h4", name),
+        element(
+            "div",
+            element("div", *marks, element("img", src=data_uri(picture, "image/png"), alt=alt), class_="plot"),
+            axis(time_ticks(sound.seconds)),
+            class_="plotted",
+        ),
+        element(
+            "audio",
+            controls=True,
+            preload="metadata",
+            src=data_uri(flac(sound), "audio/flac"),
+            aria_label=f"{name} of {clip_id}",
+        ),
+        element("p", cut + levels(whole.audio), class_="quiet"),
+    )
+
+
+def _scores(card: ClipCard) -> Markup:
+    one, other = card.original, card.decoded
+    if one is None or other is None or one.sample_rate != other.sample_rate or one.audio.shape != other.audio.shape:
+        return Markup("")
+    ratio = signal_to_noise_db(one.audio, other.audio)
+    distance = mel_distance_db(one.audio, other.audio, one.sample_rate)
+    return element(
+        "p",
+        "Signal to noise ",
+        element("b", signed_db(ratio)),
+        " · mel distance ",
+        element("b", f"{short(distance)} dB"),
+        class_="scores",
+    )
+
+
+def _array(card: ClipCard) -> Markup:
+    frames, width = card.array.shape
+    if not frames:
+        return Markup("")
+    if card.codebook_size is None:
+        picture, words = latents_png(card.array), f"Latents over time, {width} channels from top to bottom"
+    elif width == 1:
+        picture, words = codes_png(card.array, card.codebook_size), "Codes over time, entry 0 at the bottom"
+    else:
+        picture = codes_png(card.array, card.codebook_size)
+        words = f"Codes over time, codebooks 0 to {width - 1} from top to bottom, coloured by entry"
+    height = 96 if width == 1 else min(192, max(32, 12 * width))
+    image = element("img", src=data_uri(picture, "image/png"), alt=f"{words}: {card.id}", style=f"height:{height}px")
+    return element("figure", image, element("figcaption", words), class_="array")
+
+
+def _metadata(card: ClipCard) -> Markup:
+    if not card.metadata:
+        return Markup("")
+    rows = (join(element("dt", str(name)), element("dd", _value(value))) for name, value in card.metadata.items())
+    return element("details", element("summary", "Metadata"), element("dl", *rows, class_="details"))
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…"

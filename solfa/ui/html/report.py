@@ -1,0 +1,109 @@
+"""Write a report as one HTML file that needs nothing else: no network, no script, no second file.
+
+Its content-security policy forbids scripts and loading, so that nothing in a dataset can make it do more than show.
+"""
+
+from pathlib import Path
+
+from solfa.files.whole_files import replace_atomically
+from solfa.ui.html.cards import clip_card
+from solfa.ui.html.charts import code_charts, latent_chart, length_chart
+from solfa.ui.html.document import html_document
+from solfa.ui.html.markup import Markup, element, join
+from solfa.ui.html.picture import RANGE_DB
+from solfa.ui.html.report_data import Fact, Failure, ReportPage
+from solfa.ui.numbers import plural
+from solfa.version import __version__
+
+POLICY = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
+
+MAX_FAILURES = 200
+"""Rows of the failures table; the dataset itself holds all of them."""
+
+
+def write_report(page: ReportPage, path: Path) -> None:
+    """Write a page; an older one of that name is replaced at once or not at all."""
+    replace_atomically(path, render_report(page).encode("utf-8"))
+
+
+def render_report(page: ReportPage) -> str:
+    """Render a page as HTML."""
+    body = element(
+        "main",
+        element("h1", page.title),
+        element("p", page.subtitle, class_="subtitle") if page.subtitle else "",
+        _facts(page.facts),
+        _details(page.details),
+        _clips(page),
+        _statistics(page),
+        _failures(page.failures),
+        element("footer", f"Written by Solfa {__version__}. This page is one file; it loads nothing."),
+    )
+    return html_document(page.title, body, POLICY)
+
+
+def _facts(facts: tuple[Fact, ...]) -> Markup:
+    if not facts:
+        return Markup("")
+    cells = (
+        element(
+            "div",
+            element("dt", fact.name),
+            element("dd", fact.value),
+            element("dd", element("small", fact.note)) if fact.note else "",
+        )
+        for fact in facts
+    )
+    return element("dl", *cells, class_="facts")
+
+
+def _details(details: tuple[Fact, ...]) -> Markup:
+    if not details:
+        return Markup("")
+    rows = (join(element("dt", fact.name), element("dd", fact.value)) for fact in details)
+    return element("dl", *rows, class_="details")
+
+
+def _clips(page: ReportPage) -> Markup:
+    if not page.cards:
+        return Markup("")
+    key = element(
+        "p",
+        "Spectrograms: kHz on a mel axis over seconds; ",
+        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), "the loudest of the original."),
+        class_="quiet lead",
+    )
+    heard = any(card.original or card.decoded for card in page.cards)
+    return element(
+        "section",
+        element("h2", "Clips to listen to" if heard else "Clips"),
+        key if heard else "",
+        *(clip_card(card) for card in page.cards),
+    )
+
+
+def _statistics(page: ReportPage) -> Markup:
+    note = element("p", page.statistics_note, class_="quiet lead") if page.statistics_note else ""
+    parts: list[str] = []
+    if page.lengths is not None and page.lengths.counts.sum():
+        parts += [element("h2", "Lengths of clips"), length_chart(page.lengths)]
+    if page.codes is not None and page.codes.num_codebooks:
+        parts += [element("h2", "Use of the codebooks"), note, code_charts(page.codes)]
+    if page.latents is not None and page.latents.num_channels:
+        parts += [element("h2", "Latent channels"), note, latent_chart(page.latents)]
+    return element("section", *parts) if parts else Markup("")
+
+
+def _failures(failures: tuple[Failure, ...]) -> Markup:
+    if not failures:
+        return Markup("")
+    shown = failures[:MAX_FAILURES]
+    rows = (element("tr", element("td", failure.id), element("td", failure.reason)) for failure in shown)
+    columns = element("tr", element("th", "Clip", scope="col"), element("th", "Reason", scope="col"))
+    rest = f"and {plural(len(failures) - len(shown), 'clip')} more, all listed in the dataset."
+    return element(
+        "section",
+        element("h2", f"Not encoded: {plural(len(failures), 'clip')}", class_="alarm"),
+        element("div", element("table", element("thead", columns), element("tbody", *rows)), class_="scroll"),
+        element("p", rest, class_="quiet") if len(failures) > len(shown) else "",
+    )

@@ -1,0 +1,104 @@
+"""The page that plays generated clips: epochs below each other, with links to the files beside it.
+
+It runs no script and loads only pictures and sounds from its own folder.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from solfa.ui.html.charts import axis
+from solfa.ui.html.document import html_document
+from solfa.ui.html.markup import Markup, element, join
+from solfa.ui.html.picture import RANGE_DB, frequency_ticks, time_ticks
+from solfa.ui.numbers import duration, plural
+from solfa.version import __version__
+
+POLICY = "default-src 'none'; img-src 'self' file:; media-src 'self' file:; style-src 'unsafe-inline'"
+
+CAPTIONS = ("text", "caption", "description", "prompt")
+"""Metadata that is shown above the clip."""
+
+
+class Sample(NamedTuple):
+    """A clip that lies beside the page."""
+
+    name: str
+    file: str
+    """Path from the page, without extension."""
+    seconds: float
+    sample_rate: int
+    levels: str
+    metadata: Mapping[str, Any]
+
+
+def render_samples(title: str, epochs: Mapping[int, Sequence[Sample]]) -> str:
+    """Render the page as HTML, epochs in the order given."""
+    number = sum(len(samples) for samples in epochs.values())
+    key = element(
+        "p",
+        "Spectrograms: kHz on a mel axis over seconds; ",
+        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), "the loudest of the clip."),
+        class_="quiet",
+    )
+    body = element(
+        "main",
+        element("h1", title),
+        element(
+            "p", f"{plural(number, 'clip')} of {plural(len(epochs), 'epoch')}, the latest first", class_="subtitle"
+        ),
+        key,
+        *(_epoch(epoch, samples) for epoch, samples in epochs.items()),
+        element("footer", f"Written by Solfa {__version__}."),
+    )
+    return html_document(title, body, POLICY)
+
+
+def _epoch(epoch: int, samples: Sequence[Sample]) -> Markup:
+    heading = element("h2", f"Epoch {epoch}", id=f"epoch-{epoch}")
+    return element("section", heading, *(_sample(epoch, sample) for sample in samples))
+
+
+def _sample(epoch: int, sample: Sample) -> Markup:
+    caption = next((str(sample.metadata[name]) for name in CAPTIONS if sample.metadata.get(name)), "")
+    address = quote(sample.file)
+    return element(
+        "article",
+        element("header", element("h3", sample.name), element("p", duration(sample.seconds), class_="quiet")),
+        element("p", caption, class_="caption") if caption else "",
+        element("div", _picture(sample, address), class_="pair single") if sample.seconds else "",
+        element(
+            "audio",
+            controls=True,
+            preload="metadata",
+            src=f"{address}.wav",
+            aria_label=f"{sample.name}, epoch {epoch}",
+        ),
+        element("p", sample.levels, class_="quiet"),
+        _metadata(sample.metadata),
+        class_="card",
+    )
+
+
+def _picture(sample: Sample, address: str) -> Markup:
+    marks = (
+        element("span", label, class_="khz", style=f"bottom:{100 * height:.2f}%")
+        for label, height in frequency_ticks(sample.sample_rate)
+    )
+    alt = f"Mel spectrogram of {sample.name}: {sample.seconds:.2f} seconds, 0 to {sample.sample_rate / 2000:g} kHz"
+    image = element("img", src=f"{address}.png", alt=alt, loading="lazy")
+    return element(
+        "div", element("div", *marks, image, class_="plot"), axis(time_ticks(sample.seconds)), class_="plotted"
+    )
+
+
+def _metadata(metadata: Mapping[str, Any]) -> Markup:
+    if not metadata:
+        return Markup("")
+    rows = (join(element("dt", name), element("dd", _value(value))) for name, value in metadata.items())
+    return element("details", element("summary", "Metadata"), element("dl", *rows, class_="details"))
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,100 @@
+"""Paths as a configuration writes them: `//reference/...`, `//sig/SIG`, and datasets that lie elsewhere on clusters."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from solfa.config import nearest
+from solfa.environment.teams import Environment
+from solfa.errors import ConfigError
+from solfa.xp.record import is_experiment, no_such_experiment
+
+DATASET_KEY = "dset"
+"""Below this key of a configuration stand paths of datasets."""
+PREFIXES = ("reference", "sig", "demo", "pretrained")
+"""What may follow `//`; the last two mean something to whoever reads them and are left alone."""
+
+_SPECIAL = re.compile(r"//(?P<prefix>[^/:]*)(?P<rest>.*)", re.DOTALL)
+_SIGNATURE = re.compile(r"/(?P<signature>[^/:]+)(?P<rest>.*)", re.DOTALL)
+
+
+def resolve_path(text: str, environment: Environment) -> str:
+    """Turn `//reference/x` and `//sig/SIG/x` into paths of this machine and expand a leading `~`.
+
+    What follows the signature is kept, be it a file's name or the options of a codec: `//sig/SIG:key=value`.
+    """
+    special = _SPECIAL.fullmatch(text)
+    if special is None:
+        return _expand_home(text) if text.startswith("~") else text
+    if special["prefix"] == "reference":
+        return _resolve_reference(text, special["rest"], environment)
+    if special["prefix"] == "sig":
+        return _resolve_signature(text, special["rest"], environment)
+    if special["prefix"] in PREFIXES or not (suggestion := nearest(special["prefix"], PREFIXES)) or Path(text).exists():
+        return text
+    raise ConfigError(f"{text}: expected //reference/... or //sig/SIG{suggestion}")
+
+
+def map_dataset_path(path: str, environment: Environment) -> str:
+    """Find where a dataset of another cluster lies on this one, by the team's mappers, each in its turn."""
+    for pattern, replacement in environment.dataset_mappers.items():
+        path = re.sub(pattern, replacement, path)
+    return path
+
+
+def resolve_paths(values: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+    """Resolve every text that begins with `//` or `~/`, at any depth; below `dset` the team's mappers apply too."""
+    return {key: _resolve_value(value, environment, key, key == DATASET_KEY) for key, value in values.items()}
+
+
+def _resolve_value(value: Any, environment: Environment, where: str, is_dataset: bool) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: _resolve_value(inner, environment, f"{where}.{key}", is_dataset or key == DATASET_KEY)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_resolve_value(inner, environment, f"{where}.{at}", is_dataset) for at, inner in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+    try:
+        if value.startswith("//"):  # of this machine already, so no mapper applies
+            return resolve_path(value, environment)
+        # Below `dset` stand names of codecs and values of filters as well; only what has a slash is a path.
+        if is_dataset and "/" in value:
+            return map_dataset_path(resolve_path(value, environment), environment)
+        if value.startswith("~/"):
+            return resolve_path(value, environment)
+    except ConfigError as fault:
+        raise ConfigError(f"{where}: {fault}") from None
+    return value
+
+
+def _resolve_reference(text: str, rest: str, environment: Environment) -> str:
+    folder = environment.reference_dir
+    if folder is None:
+        raise ConfigError(
+            f"{text}: team {environment.team!r} has no reference folder on the cluster {environment.cluster!r}; "
+            f"set SOLFA_REFERENCE_DIR, or reference_dir in {environment.team_file}"
+        )
+    if not folder.is_dir():
+        raise ConfigError(f"{text}: expected the reference folder {folder}, found no such folder")
+    return str(folder) + rest.rstrip("/")
+
+
+def _resolve_signature(text: str, rest: str, environment: Environment) -> str:
+    match = _SIGNATURE.fullmatch(rest)
+    if match is None or match["signature"] in (".", ".."):
+        raise ConfigError(f"{text}: expected the signature of an experiment, as in //sig/0123abcd")
+    folder = environment.xps_dir / match["signature"]
+    if not is_experiment(folder):
+        raise ConfigError(no_such_experiment(environment.xps_dir, f"//sig/{match['signature']}"))
+    return str(folder) + match["rest"].rstrip("/")
+
+
+def _expand_home(text: str) -> str:
+    try:
+        return str(Path(text).expanduser())
+    except RuntimeError:
+        raise ConfigError(f"{text}: expected a path, found the home of a user who is not known here") from None

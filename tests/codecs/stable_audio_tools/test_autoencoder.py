@@ -1,0 +1,161 @@
+"""Stable-audio-tools models against a restatement of their networks with the same weights."""
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from solfa.codecs.catalogue import load_codec
+from solfa.codecs.cpu import fast_dac_encoder
+from solfa.errors import ConfigError
+from tests.codecs import tiny
+
+
+def edited(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Copy a config with changes such as encoder__config__use_snake=False below `model`."""
+    config = deepcopy(config)
+    for name, value in changes.items():
+        *parents, last = name.split("__")
+        target = config["model"]
+        for parent in parents:
+            target = target[parent]
+        target[last] = value
+    return config
+
+
+def load(config_path: Path, **options: Any) -> Any:
+    return load_codec(config_path, checkpoint=config_path.parent / "model.safetensors", **options)
+
+
+def noise(num_samples: int) -> torch.Tensor:
+    return 0.3 * torch.randn(2, 2, num_samples, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("final_tanh", [True, False])
+def test_oobleck_latents_and_audio_equal_the_original_network(final_tanh: bool, tmp_path: Path) -> None:
+    config = edited(tiny.OOBLECK_CONFIG, decoder__config__final_tanh=final_tanh)
+    network = tiny.oobleck_network(config).double()
+    codec = load(tiny.make_stable_audio_oobleck(tmp_path, config=config))
+    codec.model.double()
+    audio = noise(400)
+    with torch.no_grad():
+        means = network.means(audio)
+        decoded = network.decoder(means)
+    encoded = codec.encode(audio)
+    assert (codec.sample_rate, codec.hop_length, codec.latent_channels) == (44100, 40, 3)
+    torch.testing.assert_close(encoded.array, means.transpose(1, 2).float(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=1e-4, atol=1e-4)
+    assert (decoded.abs() < 1).all() == final_tanh, "the signal is loud enough to tell the two apart"
+
+
+@pytest.mark.parametrize("projected", [True, False])
+def test_dac_codes_and_audio_equal_the_original_network(projected: bool, tmp_path: Path) -> None:
+    config = tiny.DAC_CONFIG
+    if not projected:
+        width = {"latent_dim": 32, "decoder__config__latent_dim": 32, "bottleneck__config__input_dim": 32}
+        config = edited(config, encoder__config__latent_dim=None, **width)
+    network = tiny.dac_network(config).double()
+    codec = load(tiny.make_stable_audio_dac(tmp_path, config=config))
+    codec.model.double()
+    codec._encoder = fast_dac_encoder(codec.model.encoder)  # which has copies of the weights
+    audio = noise(400)
+    with torch.no_grad():
+        codes = network.codes(audio)
+        decoded = network.decode(codes)
+    encoded = codec.encode(audio)
+    assert (codec.sample_rate, codec.hop_length, codec.num_codebooks, codec.codebook_size) == (32000, 40, 3, 16)
+    assert torch.equal(encoded.array, codes.transpose(1, 2))
+    assert len(codes.unique()) > 4
+    torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=1e-5, atol=1e-5)
+
+
+def test_torch_checkpoints_load_with_and_without_a_state_dict_key(tmp_path: Path) -> None:
+    config = tiny.make_stable_audio_oobleck(tmp_path)
+    expected = load(config).fingerprint
+    state = load_file(tmp_path / "model.safetensors")
+    torch.save({"state_dict": state, "epoch": 3}, tmp_path / "wrapped.ckpt")
+    torch.save(state, tmp_path / "bare.pt")
+    for name in ("wrapped.ckpt", "bare.pt"):
+        assert load_codec(f"{config}:checkpoint={tmp_path / name}").fingerprint == expected
+
+
+def test_a_checkpoint_that_would_run_code_is_refused(tmp_path: Path) -> None:
+    config = tiny.make_stable_audio_oobleck(tmp_path)
+    torch.save({"state_dict": {"x": Path("/")}}, tmp_path / "evil.ckpt")
+    with pytest.raises(ConfigError, match=r"expected a torch file of tensors and plain values"):
+        load_codec(config, checkpoint=tmp_path / "evil.ckpt")
+    (tmp_path / "torn.safetensors").write_bytes(b"\xff" * 100)
+    with pytest.raises(ConfigError, match="not a safetensors file"):
+        load_codec(config, checkpoint=tmp_path / "torn.safetensors")
+
+
+def test_an_unambiguous_prefix_is_stripped_and_a_training_checkpoint_is_named(tmp_path: Path) -> None:
+    config = tiny.make_stable_audio_dac(tmp_path)
+    expected = load(config).fingerprint
+    path = tmp_path / "model.safetensors"
+    wrapped = {f"autoencoder.{key}": tensor for key, tensor in load_file(path).items()}
+    save_file(wrapped, path)
+    assert load(config).fingerprint == expected
+    save_file({**wrapped, "discriminator.conv.weight": torch.ones(1), "autoencoder_ema.initted": torch.ones(1)}, path)
+    with pytest.raises(ConfigError, match=r"training checkpoint with autoencoder_ema, discriminator; .*unwrap_model"):
+        load(config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"encoder__config__use_snake": False}, "use_snake: only true is supported"),
+        ({"decoder__config__use_nearest_upsample": True}, "use_nearest_upsample"),
+        ({"encoder__config__antialias_activation": True}, "antialias_activation"),
+        ({"decoder__soft_clip": True}, "soft_clip"),
+        ({"encoder__config__causal": True}, "causal: unknown field"),
+        ({"pretransform": {"type": "pqmf"}}, "pretransform"),
+        ({"latent_dim": 5}, "latent_dim: expected 3"),
+        ({"downsampling_ratio": 41}, "downsampling_ratio: expected 40"),
+        ({"encoder__config__latent_dim": 5}, "latent_dim: expected 6"),
+        ({"io_channels": 1}, "in_channels: expected 2"),
+        ({"bottleneck__type": "tanh"}, r"oobleck \+ oobleck \+ vae, or dac \+ dac \+ dac_rvq; found oobleck.*tanh"),
+        ({"encoder__type": "taae"}, r"found taae \+ oobleck \+ vae"),
+        ({"bottleneck": None}, "found oobleck .* none"),
+    ],
+)
+def test_configs_that_would_change_the_numbers_are_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    config = tiny.make_stable_audio_oobleck(tmp_path)
+    config.write_text(json.dumps(edited(tiny.OOBLECK_CONFIG, **changes)))
+    with pytest.raises(ConfigError, match=message):
+        load(config)
+
+
+def test_only_autoencoders_are_codecs(tmp_path: Path) -> None:
+    config = tiny.make_stable_audio_oobleck(tmp_path)
+    config.write_text(json.dumps({**tiny.OOBLECK_CONFIG, "model_type": "diffusion_cond"}))
+    with pytest.raises(ConfigError, match=r"model_type: .*autoencoder.*diffusion_cond"):
+        load(config)
+    config.write_text("{")
+    with pytest.raises(ConfigError, match="not JSON"):
+        load(config)
+
+
+def test_a_model_config_needs_a_checkpoint(tmp_path: Path) -> None:
+    config = tiny.make_stable_audio_oobleck(tmp_path)
+    with pytest.raises(ConfigError, match="add the weights as checkpoint=PATH"):
+        load_codec(config)
+    with pytest.raises(ConfigError, match=r"gone\.ckpt: no such file"):
+        load_codec(config, checkpoint=tmp_path / "gone.ckpt")
+
+
+def test_missing_tensors_are_named_as_in_the_checkpoint(tmp_path: Path) -> None:
+    config = tiny.make_stable_audio_dac(tmp_path)
+    path = tmp_path / "model.safetensors"
+    state = load_file(path)
+    gone = "bottleneck.quantizer.quantizers.1.in_proj.weight_g"
+    del state[gone]
+    save_file(state, path)
+    with pytest.raises(ConfigError, match=f"missing {gone};"):
+        load(config)

@@ -1,0 +1,91 @@
+"""The plan is pure: segments cover recordings, shards and batches cover clips, nothing depends on who does the work."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solfa.audio.recording import AudioInfo, Recording
+from solfa.encoding.clip_plan import (
+    MAX_BATCH_CLIPS,
+    MAX_SHARD_BYTES,
+    MIN_SHARD_SECONDS,
+    SHARDS_WANTED,
+    batch_bounds,
+    clip_id,
+    clips_of,
+    segment_bounds,
+    shard_bounds,
+)
+from solfa.store.plan_file import PlannedClip
+
+
+@given(st.integers(1, 10**7), st.integers(1, 192_000), st.floats(0, 100))
+def test_segments_are_consecutive_and_cover_the_whole_recording(num_samples, sample_rate, segment_seconds):
+    step = max(1, round(segment_seconds * sample_rate))
+    if num_samples / step > 10_000:
+        return
+    bounds = segment_bounds(num_samples, sample_rate, segment_seconds)
+    assert bounds[0][0] == 0 and bounds[-1][1] == num_samples
+    assert all(before[1] == after[0] for before, after in pairwise(bounds))
+    assert all(stop > start for start, stop in bounds)
+    if segment_seconds:
+        assert all(stop - start <= step for start, stop in bounds)
+
+
+def test_zero_seconds_keep_a_recording_whole():
+    assert segment_bounds(10**9, 48_000, 0) == [(0, 10**9)]
+
+
+def test_ids_say_where_a_segment_starts_and_sort_in_time():
+    info = AudioInfo(16_000, 1, 16_000 * 400, "WAV")
+    ids = [clip_id("a/b.wav", 16_000 * start, 16_000 * (start + 30), info) for start in range(0, 390, 30)]
+    assert ids[1] == "a/b.wav@00030.000"
+    assert ids == sorted(ids)
+    assert clip_id("a/b.wav", 0, info.num_samples, info) == "a/b.wav"
+
+
+def test_an_unreadable_recording_is_one_failed_clip_that_keeps_its_metadata():
+    recording = Recording("x.wav", "x.wav", caption="noise", metadata={"k": 1})
+    (clip,) = clips_of(recording, "header only", 30.0, 16_000)
+    assert (clip.id, clip.error, clip.num_samples, clip.caption) == ("x.wav", "header only", 0, "noise")
+
+
+@given(st.lists(st.floats(0.01, 5_000), min_size=1, max_size=400), st.floats(1, 1e6))
+def test_shards_are_consecutive_and_hold_every_clip_once(seconds, bytes_per_second):
+    bounds = shard_bounds(np.array(seconds), bytes_per_second)
+    assert [index for start, stop in bounds for index in range(start, stop)] == list(range(len(seconds)))
+    limit = max(sum(seconds) / SHARDS_WANTED, MIN_SHARD_SECONDS)
+    for start, stop in bounds:
+        assert sum(seconds[start : stop - 1]) <= min(limit, MAX_SHARD_BYTES / bytes_per_second) * (1 + 1e-9)
+
+
+def test_a_large_collection_becomes_about_sixty_four_shards():
+    assert 60 <= len(shard_bounds(np.full(10_000, 10.0), 400.0)) <= SHARDS_WANTED
+
+
+def _clip(num_samples: int, error: str | None = None) -> PlannedClip:
+    return PlannedClip(id="c", key="c", uri="c", num_samples=num_samples, error=error)
+
+
+@given(st.lists(st.sampled_from([100, 200, 300]), max_size=40), st.floats(0, 1.0))
+def test_batches_hold_clips_of_one_length_and_every_clip_once(lengths, batch_seconds):
+    clips = [_clip(length) for length in sorted(lengths)]
+    bounds = batch_bounds(clips, batch_seconds, 1_000)
+    assert [index for start, stop in bounds for index in range(start, stop)] == list(range(len(clips)))
+    for start, stop in bounds:
+        assert len({clip.num_samples for clip in clips[start:stop]}) == 1
+        assert stop - start == 1 or sum(clip.num_samples for clip in clips[start:stop]) <= batch_seconds * 1_000
+
+
+@pytest.mark.parametrize("batch_seconds", [0.0, 10.0])
+def test_a_failed_clip_shares_no_batch(batch_seconds):
+    clips = [_clip(100), _clip(100, "broken"), _clip(100)]
+    assert batch_bounds(clips, batch_seconds, 1_000) == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_a_batch_of_tiny_clips_is_bounded_by_their_number():
+    bounds = batch_bounds([_clip(1)] * (MAX_BATCH_CLIPS + 1), 1e6, 1_000)
+    assert bounds == [(0, MAX_BATCH_CLIPS), (MAX_BATCH_CLIPS, MAX_BATCH_CLIPS + 1)]

@@ -1,0 +1,99 @@
+"""Decoding ahead keeps order, bounds, and every fault of one clip within that clip."""
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from solfa.audio.probe import probe
+from solfa.audio.recording import Location
+from solfa.encoding.clip_plan import clips_of
+from solfa.encoding.read_ahead import CLIPS_AHEAD, SECONDS_AHEAD, DecodeAhead, Target, decode_clip
+from solfa.store.plan_file import PlannedClip
+from tests.conftest import write_tone
+
+
+def planned(path: Path, root: Path) -> PlannedClip:
+    from solfa.audio.sources.choice import open_source
+
+    (recording,) = [item for item in open_source(root).recordings() if item.uri == str(path.relative_to(root))]
+    (clip,) = clips_of(recording, probe(Location(path)), 0, 16_000)
+    return clip
+
+
+@pytest.fixture
+def clip(tmp_path):
+    return planned(write_tone(tmp_path / "a.wav", 0.5), tmp_path)
+
+
+def target(root):
+    return Target(root, 16_000, 1)
+
+
+def test_a_clip_is_read_at_the_codecs_rate(clip, tmp_path):
+    audio = decode_clip(clip, target(tmp_path))
+    assert isinstance(audio, np.ndarray) and audio.shape == (1, 8_000) and audio.dtype == np.float32
+
+
+def test_a_file_that_changed_since_it_was_planned_is_not_read(clip, tmp_path):
+    write_tone(tmp_path / "a.wav", 0.6)
+    assert "changed since it was planned" in decode_clip(clip, target(tmp_path))
+
+
+def test_a_file_that_was_only_touched_counts_as_changed(clip, tmp_path):
+    os.utime(tmp_path / "a.wav", ns=(1, 1))
+    assert "changed since it was planned" in decode_clip(clip, target(tmp_path))
+
+
+def test_a_file_that_disappeared_is_a_reason(clip, tmp_path):
+    (tmp_path / "a.wav").unlink()
+    assert decode_clip(clip, target(tmp_path)) == "disappeared since it was planned"
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_clips_come_in_order_whoever_decodes_them(tmp_path, num_workers):
+    clips = [
+        planned(write_tone(tmp_path / f"{index:02d}.wav", 0.1 + 0.05 * (index % 4)), tmp_path) for index in range(12)
+    ]
+    clips[5] = replace(clips[5], error="known to be broken")
+    with DecodeAhead(target(tmp_path), num_workers) as ahead:
+        results = list(ahead.decode(enumerate(clips)))
+    assert [result.label for result in results] == list(range(12))
+    assert [result.error for result in results].count(None) == 11
+    assert results[5].error == "known to be broken"
+    assert all(result.audio.shape[-1] == result.clip.num_samples for result in results if result.audio is not None)
+
+
+def test_decoding_runs_ahead_by_a_bounded_amount(tmp_path):
+    clip = planned(write_tone(tmp_path / "a.wav", 0.1), tmp_path)
+    asked = 0
+
+    def endless():
+        nonlocal asked
+        while True:
+            asked += 1
+            yield asked, clip
+
+    with DecodeAhead(target(tmp_path), 0) as ahead:
+        results = ahead.decode(endless())
+        next(results)
+        assert asked <= CLIPS_AHEAD
+        long = replace(clip, num_samples=round(SECONDS_AHEAD * 16_000))
+        asked = 0
+        assert next(ahead.decode((index, long) for index, _ in endless())) is not None
+        assert asked <= 2
+
+
+def test_a_decoder_that_dies_costs_one_clip_at_most(tmp_path):
+    clips = [planned(write_tone(tmp_path / f"{index}.wav", 0.2), tmp_path) for index in range(6)]
+    with DecodeAhead(target(tmp_path), 1) as ahead:
+        results = ahead.decode(enumerate(clips))
+        first = next(results)
+        for pid in ahead._pool._processes:  # what a crash inside a decoding library looks like
+            os.kill(pid, signal.SIGKILL)
+        rest = list(results)
+    assert [result.label for result in (first, *rest)] == list(range(6))
+    assert all(result.audio is not None for result in (first, *rest))

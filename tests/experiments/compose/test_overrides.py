@@ -1,0 +1,64 @@
+"""What is typed behind `solfa train`: what is accepted, and the sentence for what is not."""
+
+import re
+
+import pytest
+
+from solfa.errors import ConfigError
+from solfa.experiments.compose.overrides import check_overrides, find_groups, same_name_elsewhere, unknown_keys
+
+GROUPS = {"solver": ["lm/base", "lm/debug"], "experiment": ["small"]}
+
+
+def test_groups_are_found_in_several_folders_and_at_every_level(tmp_path):
+    for name in ("a/solver/lm/base.yaml", "a/config.yaml", "a/teams/default.yaml", "b/solver/own.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = find_groups([tmp_path / "a", tmp_path / "b"])
+    assert found == {"solver": ["lm/base", "own"], "solver/lm": ["base"]}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["solver=lm/debug", "optim.epochs=3", "+new.key=[1,2]"],
+        ["experiment=null", "text='a, b: ~c'"],
+        ["experiment=[small]", "value={a: 1, b: null}"],
+        [],
+    ],
+)
+def test_what_hydra_can_do_is_accepted(texts):
+    check_overrides(texts, GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("solver=lm/debgu", "expected one of lm/base, lm/debug, found 'lm/debgu', did you mean 'lm/debug'?"),
+        ("experiment=[smal]", "found 'smal', did you mean 'small'?"),
+        ("~optim.ema", "~optim.ema: a key cannot be taken out"),
+        ("optim.epochs=1,2", "expected one value; to run several, write a grid"),
+        ("epochs", "epochs: expected KEY=VALUE"),
+        ("--multirun", "--multirun: expected KEY=VALUE"),
+        ("dora.dir=/tmp", "set SOLFA_DORA_DIR"),
+        ("slurm.gpus=8", "launcher.slurm_"),
+        ("hydra/launcher=basic", "does not use Hydra's own"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_part_of_an_experiment_is_answered_with_one_sentence(text, sentence):
+    with pytest.raises(ConfigError, match=re.escape(sentence)) as error:
+        check_overrides(["optim.epochs=3", text], GROUPS)
+    assert "\n" not in str(error.value)
+
+
+def test_overrides_that_replace_nothing_are_told_from_those_that_do():
+    base = {"optim": {"epochs": 3, "ema": None}, "seed": 0}
+    known = ["optim.epochs=1", "+new=1", "++other=2", "solver=lm/base"]
+    unknown = ["optim.epohcs=1", "seed.deep=1", "optim.ema.decay=1"]
+    assert unknown_keys([*known, *unknown], base, GROUPS) == unknown
+
+
+def test_a_key_without_its_group_is_found_by_its_name():
+    base = {"optim": {"epochs": 3, "schedule": {"epochs": 2}}, "seed": 0}
+    assert same_name_elsewhere(["epochs=4"], base) == ["optim.epochs", "optim.schedule.epochs"]
+    assert same_name_elsewhere(["nothing=4"], base) == []

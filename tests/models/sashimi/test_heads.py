@@ -1,0 +1,194 @@
+"""Both heads through one protocol: likelihood, masks, precision, draws, and how they start."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from solfa.config import Config, parse_config
+from solfa.errors import ConfigError
+from solfa.models.sashimi.heads import (
+    CategoricalHead,
+    CategoricalHeadConfig,
+    DmlHead,
+    DmlHeadConfig,
+    HeadConfig,
+    OutputHead,
+)
+from solfa.ops import logistic_mixture
+from solfa.ops.temperature import TemperatureSemantics, draw_uniforms
+
+NUM_CLASSES = 32
+HEADS = {"categorical": CategoricalHeadConfig(), "dml": DmlHeadConfig(n_mixtures=4)}
+
+
+@pytest.fixture(params=HEADS)
+def head(request: pytest.FixtureRequest) -> OutputHead:
+    built = HEADS[request.param].build(NUM_CLASSES)
+    assert isinstance(built, OutputHead) and isinstance(built, nn.Module) and not list(built.parameters())
+    return built
+
+
+def some_outputs(head: OutputHead, *shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, head.num_parameters, generator=torch.Generator().manual_seed(seed))
+
+
+def some_classes(*shape: int, num_classes: int = NUM_CLASSES, seed: int = 1) -> Tensor:
+    return torch.randint(num_classes, shape, generator=torch.Generator().manual_seed(seed))
+
+
+class WithHead(Config):
+    output_head: HeadConfig = CategoricalHeadConfig()
+
+
+def test_a_head_is_chosen_by_its_kind() -> None:
+    assert isinstance(WithHead().output_head.build(256), CategoricalHead)
+    chosen = parse_config(WithHead, {"output_head": {"kind": "dml"}}, "test").output_head.build(65536)
+    assert isinstance(chosen, DmlHead) and (chosen.num_classes, chosen.num_parameters) == (65536, 30)
+    with pytest.raises(ConfigError, match=r"n_mixtures: .*greater than 0, found 0"):
+        parse_config(WithHead, {"output_head": {"kind": "dml", "n_mixtures": 0}}, "test")
+
+
+def test_the_numbers_of_a_mixture_are_logits_then_means_then_log_scales() -> None:
+    head = DmlHead(NUM_CLASSES, 2)
+    mixture = head.mixture(torch.tensor([1.0, 2.0, 0.3, 0.4, -1.0, -2.0]))
+    assert [part.tolist() for part in mixture] == [[1, 2], pytest.approx([0.3, 0.4]), [-1, -2]]
+
+
+def test_log_probabilities_are_those_of_all_classes(head: OutputHead) -> None:
+    outputs, classes = some_outputs(head, 3, 7), some_classes(3, 7)
+    probabilities = head.pmf(outputs)
+    assert probabilities.shape == (3, 7, NUM_CLASSES)
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(3, 7))
+    expected = probabilities.gather(-1, classes[..., None]).squeeze(-1).log()
+    torch.testing.assert_close(head.log_prob(outputs, classes), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_loss_is_the_mean_over_what_the_mask_keeps(head: OutputHead) -> None:
+    outputs, classes = some_outputs(head, 2, 9).requires_grad_(), some_classes(2, 9)
+    mask = torch.arange(9) < torch.tensor([[9], [4]])
+    padded = classes.masked_fill(~mask, 9999)
+    loss = head.loss(outputs, padded, mask)
+    torch.testing.assert_close(loss, -head.log_prob(outputs, classes)[mask].mean())
+    (gradient,) = torch.autograd.grad(loss, outputs)
+    assert gradient[mask].abs().sum(-1).min() > 0 and gradient[~mask].abs().max() == 0
+    torch.testing.assert_close(head.loss(outputs, classes), -head.log_prob(outputs, classes).mean())
+    assert head.loss(outputs, padded, torch.zeros_like(mask)) == 0
+
+
+def test_what_is_no_class_is_no_free_class() -> None:
+    head = CategoricalHead(NUM_CLASSES)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        head.log_prob(some_outputs(head, 1, 1), torch.full((1, 1), -100))
+
+
+def test_all_is_float32_under_any_autocast(head: OutputHead) -> None:
+    outputs, classes = some_outputs(head, 2, 50).bfloat16(), some_classes(2, 50)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = [head.log_prob(outputs, classes), head.loss(outputs, classes), head.pmf(outputs)]
+        inside += head.statistics(outputs).values()
+    wide = outputs.float()
+    outside = [head.log_prob(wide, classes), head.loss(wide, classes), head.pmf(wide), *head.statistics(wide).values()]
+    for found, expected in zip(inside, outside, strict=True):
+        assert found.dtype == torch.float32 and torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("num_classes", [256, 65536])
+@pytest.mark.parametrize("kind", HEADS)
+def test_a_new_network_starts_hardly_worse_than_ignorant(kind: str, num_classes: int) -> None:
+    head = HEADS[kind].build(num_classes)
+    projection = nn.Linear(8, head.num_parameters)
+    head.initialize(projection)
+    inputs = torch.randn(2, 100, 8, generator=torch.Generator().manual_seed(0))
+    loud = some_classes(2, 100, num_classes=num_classes)
+    assert head.loss(projection(inputs), loud) < math.log(num_classes) + 0.3
+
+
+@pytest.mark.parametrize("num_mixtures", [1, 2, 10])
+def test_a_mixture_starts_spread_over_the_line_and_symmetric(num_mixtures: int) -> None:
+    head = DmlHead(256, num_mixtures)
+    projection = nn.Linear(16, head.num_parameters)
+    head.initialize(projection)
+    logits, means, log_scales = head.mixture(projection(torch.zeros(16)))
+    assert logits.tolist() == [0] * num_mixtures
+    torch.testing.assert_close(means, -means.flip(0))
+    torch.testing.assert_close(means.diff(), torch.full((num_mixtures - 1,), 2 / num_mixtures))
+    assert means.abs().max() < 1
+    assert log_scales.exp().min() > 0.099 and log_scales.exp().max() < 0.301
+    torch.testing.assert_close(log_scales, log_scales.flip(0))
+    small = projection(torch.randn(1000, 16)) - projection(torch.zeros(16))
+    assert 0.02 < small.std() < 0.1
+
+
+def test_scales_have_a_floor_that_costs_nothing() -> None:
+    head = DmlHead(65536, 1)
+    outputs = torch.tensor([[[0.0, 1 / 65535, -1e9]]])
+    assert -1e-9 < head.log_prob(outputs, torch.tensor([[32768]])).item() <= 0
+    assert head.log_prob(outputs, torch.tensor([[32769]])).item() == pytest.approx(-0.5 * math.exp(4), rel=1e-3)
+    assert head.smallest_log_scale < math.log(1 / 65535) - 2
+
+
+def test_draws_follow_the_probabilities(head: OutputHead) -> None:
+    outputs = some_outputs(head, 1, seed=3).expand(20_000, -1)
+    drawn = head.draw(outputs, torch.Generator().manual_seed(5))
+    expected = 20_000 * head.pmf(outputs[0]).double()
+    likely = expected > 5
+    deviation = (drawn.bincount(minlength=NUM_CLASSES) - expected) ** 2 / expected
+    freedom = int(likely.sum())
+    assert deviation[likely].sum() < freedom + 5 * math.sqrt(2 * freedom)
+
+
+def test_the_same_numbers_draw_the_same_classes_in_any_batch(head: OutputHead) -> None:
+    outputs = some_outputs(head, 5)
+    generators = [torch.Generator().manual_seed(seed) for seed in range(5)]
+    uniforms = torch.stack([draw_uniforms((head.num_uniforms,), generator) for generator in generators])
+    together = head.draw_with(outputs, uniforms)
+    for row in (0, 3):
+        assert head.draw(outputs[row], torch.Generator().manual_seed(row)) == together[row]
+
+
+@pytest.mark.parametrize("semantics", ["heuristic", "exact"])
+def test_temperature_zero_draws_the_most_probable_class(head: OutputHead, semantics: TemperatureSemantics) -> None:
+    outputs = some_outputs(head, 3, 20)
+    drawn = head.draw(outputs, torch.Generator(), 0.0, semantics)
+    assert torch.equal(drawn, head.pmf(outputs).argmax(-1))
+    assert not torch.equal(drawn, head.draw(outputs, torch.Generator(), 0.5, semantics))
+    with pytest.raises(ConfigError, match="temperature: expected a number of at least 0, found -1"):
+        head.draw(outputs, torch.Generator(), -1.0, semantics)
+
+
+def test_exact_temperature_is_a_power_for_both_heads(head: OutputHead) -> None:
+    outputs = some_outputs(head, 1).expand(20_000, -1)
+    drawn = head.draw(outputs, torch.Generator().manual_seed(2), 0.5, "exact")
+    powers = head.pmf(outputs[0]) ** 2
+    torch.testing.assert_close(
+        drawn.bincount(minlength=NUM_CLASSES) / 20_000, powers / powers.sum(), rtol=0, atol=0.015
+    )
+
+
+def test_the_statistics_of_a_categorical_are_its_entropy() -> None:
+    head = CategoricalHead(NUM_CLASSES)
+    outputs, mask = some_outputs(head, 2, 6), torch.arange(6) < torch.tensor([[6], [2]])
+    probabilities = outputs.softmax(-1)
+    expected = -(probabilities * probabilities.log()).sum(-1)
+    torch.testing.assert_close(head.statistics(outputs, mask), {"entropy": expected[mask].mean()})
+    certain = torch.full((1, 1, NUM_CLASSES), -1e30)
+    certain[..., 3] = 1e30
+    assert head.statistics(certain)["entropy"] == 0
+
+
+def test_the_statistics_of_a_mixture_are_averages_by_weight() -> None:
+    head = DmlHead(NUM_CLASSES, 3)
+    outputs, mask = some_outputs(head, 2, 6).requires_grad_(), torch.arange(6) < torch.tensor([[6], [2]])
+    logits, means, log_scales = (part[mask] for part in head.mixture(outputs.detach()))
+    weights = logits.softmax(-1)
+    expected = {
+        "scale": (weights * log_scales.exp()).sum(-1).mean(),
+        "mean": (weights * means).sum(-1).mean(),
+        "mixture_entropy": -(weights * weights.log()).sum(-1).mean(),
+        "edge_mass": logistic_mixture.pmf(logits, means, log_scales, NUM_CLASSES)[:, [0, -1]].sum(-1).mean(),
+    }
+    found = head.statistics(outputs, mask)
+    torch.testing.assert_close(found, expected)
+    assert not any(value.requires_grad for value in found.values())

@@ -1,0 +1,227 @@
+"""Fused generation: the numbers and the draws of the network itself, in any batch, and PyTorch where it cannot be."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from solfa.errors import ConfigError
+from solfa.models.sashimi.heads import CategoricalHead, DmlHead, OutputHead
+from solfa.models.sashimi.kernel import FusedStepper, fused_stepper
+from solfa.models.sashimi.kernel.library import NoKernelError, load_kernel
+from solfa.models.sashimi.network import Sashimi, SashimiConfig, previous_classes
+from solfa.ops.temperature import TemperatureSemantics, draw_uniforms
+
+V = 64
+VARIANTS = {
+    "plain": {},
+    "unet": {"pool": (3, 2), "unet": True, "glu": True, "tie": "per_channel"},
+    "flat": {"pool": ()},
+    "one pool, no wider": {"pool": (2,), "expand": 1, "glu": True},
+    "odd widths": {"dim": 13, "expand": 3, "pool": (2, 3), "d_state": 6},
+    "wide": {"dim": 72, "pool": (2,), "unet": True},
+}
+HEADS = {"categorical": CategoricalHead(V), "dml": DmlHead(V, 3)}
+every_head = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compile into a folder of the test's own; skip where nothing compiles."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        try:
+            load_kernel()
+        except NoKernelError as reason:
+            pytest.skip(f"no kernel here: {reason}")
+        yield
+
+
+def make_model(num_outputs: int = V, **settings: object) -> Sashimi:
+    torch.manual_seed(3)
+    sizes = {"num_classes": V, "dim": 16, "n_layers": 2, "pool": (4, 4), "d_state": 8}
+    model = Sashimi(SashimiConfig.model_validate({**sizes, **settings}), num_outputs).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # What starts as zero or one would hide a mistake.
+            parameter += 0.05 * torch.randn_like(parameter)
+    return model
+
+
+def make_stepper(model: Sashimi, head: OutputHead, batch: int) -> FusedStepper:
+    stepper = fused_stepper(model, head, batch)
+    assert stepper is not None
+    return stepper
+
+
+def stepped(stepper: FusedStepper, classes: Tensor) -> Tensor:
+    return torch.stack([stepper.step(column) for column in classes.unbind(1)], dim=1)
+
+
+def make_uniforms(head: OutputHead, batch: int, num_samples: int) -> Tensor:
+    return draw_uniforms((batch, num_samples, head.num_uniforms), torch.Generator().manual_seed(1))
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+@torch.no_grad()
+def test_steps_equal_those_of_the_network(variant: dict[str, object]) -> None:
+    model, classes = make_model(**variant), torch.randint(0, V + 1, (5, 40))
+    outputs = model(classes)
+    assert outputs.abs().amax(dim=(0, 2)).min() > 0.1
+    assert (stepped(make_stepper(model, HEADS["categorical"], 5), classes) - outputs).abs().max() < 1e-5
+
+
+@pytest.mark.usefixtures("kernels")
+@every_head
+@torch.no_grad()
+def test_nothing_drifts_over_thousands_of_steps(head: OutputHead) -> None:
+    model = make_model(head.num_parameters, dim=32, d_state=64)
+    stepper = make_stepper(model, head, 1)
+    classes, log_prob = stepper.run(model.start(1), make_uniforms(head, 1, 4096))
+    outputs, state = model.forward_with_state(previous_classes(classes, model.start(1)))
+    assert (log_prob - head.log_prob(outputs, classes)).abs().max() < 1e-4
+    assert (stepper.step(classes[:, -1]) - model.step(classes[:, -1], state)[0]).abs().max() < 1e-4
+
+
+@pytest.mark.usefixtures("kernels")
+@every_head
+@pytest.mark.parametrize(
+    ("temperature", "semantics"), [(1.0, "heuristic"), (0.7, "heuristic"), (0.7, "exact"), (0.0, "heuristic")]
+)
+@torch.no_grad()
+def test_draws_and_log_probs_are_the_heads(
+    head: OutputHead, temperature: float, semantics: TemperatureSemantics
+) -> None:
+    model, uniforms = make_model(head.num_parameters), make_uniforms(head, 3, 100)
+    classes, log_prob = make_stepper(model, head, 3).run(model.start(3), uniforms, temperature, semantics)
+    outputs = model(previous_classes(classes, model.start(3)))
+    expected = head.draw_with(outputs, uniforms, temperature, semantics)
+    # A number within rounding of the border of two classes may fall to either.
+    assert (classes != expected).sum() <= 1
+    assert (classes - expected).abs().max() <= 1
+    assert (log_prob - head.log_prob(outputs, classes)).abs().max() < 1e-4
+    assert temperature == 0 or len(classes.unique()) > 10
+
+
+@pytest.mark.usefixtures("kernels")
+@every_head
+@torch.no_grad()
+def test_outputs_far_from_any_training_still_have_finite_log_probs(head: OutputHead) -> None:
+    model, uniforms = make_model(head.num_parameters), make_uniforms(head, 2, 50)
+    model.projection.weight.mul_(300)
+    classes, log_prob = make_stepper(model, head, 2).run(model.start(2), uniforms)
+    outputs = model(previous_classes(classes, model.start(2)))
+    assert classes.min() >= 0 and classes.max() < V
+    # Outputs are hundreds here, and so are their roundings.
+    torch.testing.assert_close(log_prob, head.log_prob(outputs, classes), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("variant", [VARIANTS["plain"], VARIANTS["unet"]], ids=["plain", "unet"])
+@torch.no_grad()
+def test_a_prompt_read_by_convolution_is_handed_over_at_every_phase(variant: dict[str, object]) -> None:
+    model = make_model(**variant)
+    classes = torch.randint(0, V, (2, 34))
+    expected, stepper = model(classes), make_stepper(model, HEADS["categorical"], 2)
+    for num_samples in (1, 2, 3, 4, 9, 16, 18, 23):
+        stepper.load(model.forward_with_state(classes[:, :num_samples])[1])
+        assert (stepped(stepper, classes[:, num_samples:]) - expected[:, num_samples:]).abs().max() < 1e-5
+
+
+@pytest.mark.usefixtures("kernels")
+@every_head
+def test_many_runs_equal_one(head: OutputHead) -> None:
+    model, uniforms = make_model(head.num_parameters), make_uniforms(head, 2, 60)
+    whole = make_stepper(model, head, 2).run(model.start(2), uniforms)
+    stepper, last, parts = make_stepper(model, head, 2), model.start(2), []
+    for numbers in uniforms.split([7, 1, 32, 20], dim=1):
+        parts.append(stepper.run(last, numbers))
+        last = parts[-1].classes[:, -1]
+    for one, many in zip(whole, zip(*parts, strict=True), strict=True):
+        assert torch.equal(one, torch.cat(many, dim=1))
+
+
+@pytest.mark.usefixtures("kernels")
+@every_head
+@pytest.mark.parametrize("num_threads", [1, 2, 7])
+def test_a_clip_depends_neither_on_the_others_nor_on_threads(head: OutputHead, num_threads: int) -> None:
+    model, uniforms, before = (
+        make_model(head.num_parameters, dim=72),
+        make_uniforms(head, 7, 30),
+        torch.get_num_threads(),
+    )
+    alone = [make_stepper(model, head, 1).run(model.start(1), numbers) for numbers in uniforms.split(1)]
+    try:
+        torch.set_num_threads(num_threads)
+        together = make_stepper(model, head, 7).run(model.start(7), uniforms)
+    finally:
+        torch.set_num_threads(before)
+    for one, many in zip(together, zip(*alone, strict=True), strict=True):
+        assert torch.equal(one, torch.cat(many))
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_stepper_made_after_an_update_has_the_new_weights() -> None:
+    model, head, classes = make_model(), HEADS["categorical"], torch.randint(0, V, (1, 20))
+    before = stepped(make_stepper(model, head, 1), classes)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.1)
+        after = stepped(make_stepper(model, head, 1), classes)
+        assert (after - before).abs().max() > 1e-3
+        assert (after - model(classes)).abs().max() < 1e-5
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("classes", [[0, V + 1], [-1, 0], [0]])
+def test_what_is_no_class_is_refused(classes: list[int]) -> None:
+    stepper = make_stepper(make_model(), HEADS["categorical"], 2)
+    with pytest.raises(ConfigError, match=f"expected 2 from 0 to {V}"):
+        stepper.step(torch.tensor(classes))
+
+
+@pytest.mark.usefixtures("kernels")
+def test_the_kernel_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = load_kernel()
+    (library,) = tmp_path.rglob("*.*")
+    made = library.stat().st_mtime_ns
+    assert load_kernel() is first and library.stat().st_mtime_ns == made
+
+
+@pytest.mark.parametrize(
+    ("compiler", "reason"), [("no-such-compiler", "does not run"), ("false", "no C compiler that answers")]
+)
+def test_without_a_compiler_the_log_says_so(
+    compiler: str, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CC", compiler)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with caplog.at_level(logging.WARNING):
+        assert fused_stepper(make_model(), HEADS["dml"], 1) is None
+    assert reason in caplog.text and "generation steps through PyTorch" in caplog.text
+
+
+def test_a_compiler_that_fails_is_quoted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text('#!/bin/sh\nfor word; do [ "$word" = -dM ] && exit 0; done\necho "out of paper" >&2\nexit 1\n')
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with caplog.at_level(logging.WARNING):
+        assert fused_stepper(make_model(), HEADS["dml"], 1) is None
+    assert "out of paper" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["double", "dropout"])
+def test_models_the_kernel_does_not_know_are_stepped_by_torch(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    model = make_model().double() if kind == "double" else make_model(dropout=0.1).train()
+    with caplog.at_level(logging.WARNING):
+        assert fused_stepper(model, HEADS["categorical"], 1) is None
+    assert {"double": "float64 on cpu", "dropout": "training mode"}[kind] in caplog.text

@@ -1,0 +1,40 @@
+"""The cache: what was written is given back, and it says when it is full."""
+
+import pytest
+import torch
+
+from solfa.errors import ConfigError
+from solfa.nn.attention import CrossAttention
+from solfa.nn.key_value_cache import KeyValueCache
+
+
+def test_appended_steps_stand_behind_each_other_in_their_layer() -> None:
+    cache = KeyValueCache(num_layers=2, batch_size=1, num_heads=2, max_steps=5, head_dim=3)
+    keys, values = torch.randn(2, 1, 2, 5, 3), torch.randn(2, 1, 2, 5, 3)
+    start = 0
+    for num_steps in (2, 1, 2):
+        stop = start + num_steps
+        for layer in range(2):
+            got = cache.append(layer, keys[layer, :, :, start:stop], values[layer, :, :, start:stop])
+            assert torch.equal(got[0], keys[layer, :, :, :stop]) and torch.equal(got[1], values[layer, :, :, :stop])
+        cache.advance(num_steps)
+        start = stop
+        assert cache.position == start
+
+
+def test_more_steps_than_there_is_room_for_are_refused() -> None:
+    cache = KeyValueCache(num_layers=1, batch_size=1, num_heads=1, max_steps=4, head_dim=2)
+    cache.advance(3)
+    with pytest.raises(ConfigError, match="at most 4 steps, found 5"):
+        cache.append(0, torch.zeros(1, 1, 2, 2), torch.zeros(1, 1, 2, 2))
+
+
+def test_the_condition_is_projected_once_until_the_cache_is_reset() -> None:
+    layer, x = CrossAttention(8, 2), torch.randn(1, 1, 8)
+    cache = KeyValueCache(num_layers=1, batch_size=1, num_heads=2, max_steps=4, head_dim=4)
+    first, other = torch.randn(1, 3, 8), torch.randn(1, 3, 8)
+    attended = layer(x, first, None, cache)
+    assert torch.equal(layer(x, other, None, cache), attended)
+    cache.reset()
+    assert torch.equal(layer(x, other, None, cache), layer(x, other))
+    assert cache.position == 0

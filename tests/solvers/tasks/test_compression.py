@@ -1,0 +1,171 @@
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import EncodecConfig, EncodecModel
+
+from solfa.codecs.catalogue import load_codec
+from solfa.codecs.families.mulaw import MulawOptions
+from solfa.codecs.families.quantized import WaveformCodec
+from solfa.config import parse_config
+from solfa.errors import ConfigError
+from solfa.generate.clip import GeneratedClip
+from solfa.solvers.experiment import Experiment
+from solfa.solvers.tasks.compression import CompressionConfig, CompressionSolver
+from solfa.solvers.watchers.protocol import Watcher, Watchers
+from solfa.xp.state_file import read_state
+from tests.solvers.conftest import check_resume
+from tests.solvers.toy import changed
+from tests.solvers.waveforms import store_tones
+
+RATE = 1000
+SEANET = {"kind": "seanet", "num_filters": 4, "dim": 8, "strides": [4, 2]}
+
+
+def values_for(data: Path, **changes: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "solver": "compression",
+        "device": "cpu",
+        "dset": {"train": str(data), "hold_out": {"clips": 2}},
+        "dataset": {"segment_seconds": 0.2, "batch_size": 4},
+        "model": {
+            "sample_rate": RATE,
+            "network": SEANET | {"lstm_layers": 0, "causal": False},
+            "bottleneck": {"kind": "rvq", "num_codebooks": 3, "codebook_size": 8, "dropout": 0.5},
+        },
+        "losses": {"time": {"kind": "time"}, "mel": {"kind": "mel", "windows": [32, 64], "num_bands": 8}},
+        "weights": {"time": 0.5, "mel": 1.0},
+        "adversarial": {"discriminator": {"windows": [32], "num_filters": 2}, "start_update": 2},
+        "optim": {
+            "epochs": 2,
+            "updates_per_epoch": 4,
+            "optimizer": {"kind": "adamw", "lr": 3e-3, "weight_decay": 0.0},
+            "ema": {"decay": 0.9},
+        },
+        "logging": {"tensorboard": False, "log_updates": 1},
+    }
+    return changed(values, changes)
+
+
+def solver_of(folder: Path, values: dict[str, Any], watcher: Watcher | None = None) -> CompressionSolver:
+    cfg = parse_config(CompressionConfig, values, "compression")
+    return CompressionSolver(cfg, Experiment(folder, "codec", watcher or Watchers(())))
+
+
+@pytest.fixture(scope="module")
+def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    codec = WaveformCodec(MulawOptions(bits=16, sample_rate=RATE))
+    return store_tones(tmp_path_factory.mktemp("data") / "tones.solfa", codec, shortest=300, apart_hz=11, decay=4)
+
+
+def test_it_learns_to_reconstruct(tones: Path, tmp_path: Path) -> None:
+    solver = solver_of(tmp_path, values_for(tones, adversarial=None, optim__updates_per_epoch=60))
+    before = solver.run_stage("valid")
+    solver.run()
+    after = solver.history[-1]["valid"]
+    assert after["mel_distance"] < 0.7 * before["mel_distance"]
+    assert after["si_sdr"] > before["si_sdr"]
+    assert 0 < after["usage"] <= 1
+    assert 1 <= after["perplexity_q1"] <= 8
+
+
+@pytest.mark.parametrize("kind", ["rvq", "gaussian"])
+def test_run_with_two_optimisers_interrupted_and_resumed_equals_an_unbroken_one(
+    tones: Path, tmp_path: Path, kind: str
+) -> None:
+    changes: dict[str, Any] = {"checkpoint__minutes": 1e-9}
+    if kind == "gaussian":
+        changes["model__bottleneck"] = {"kind": "gaussian", "latent_channels": 4}
+    values = values_for(tones, **changes)
+    check_resume(tmp_path, lambda folder, watcher: solver_of(folder, values, watcher), 2, 5)
+
+
+def test_discriminators_begin_when_told_and_learn_only_in_their_own_step(tones: Path, tmp_path: Path) -> None:
+    solver = solver_of(tmp_path, values_for(tones, optim__updates_per_epoch=1, optim__epochs=4))
+    start = {name: value.clone() for name, value in solver.discriminator.state_dict().items()}
+    solver.run()
+    assert [("discriminator" in epoch["train"]) for epoch in solver.history] == [False, False, True, True]
+    assert any(not torch.equal(start[name], value) for name, value in solver.discriminator.state_dict().items())
+    steps = {float(state["step"]) for state in solver.discriminator_optimizer.state_dict()["state"].values()}
+    assert steps == {2.0}
+
+
+def test_padding_is_silence_and_not_the_lowest_class(tones: Path, tmp_path: Path) -> None:
+    solver = solver_of(tmp_path, values_for(tones))
+    codes = torch.zeros(1, 6, 1, dtype=torch.int64)
+    mask = torch.tensor([[True, True, True, False, False, False]])
+    assert solver._waveform(codes, mask).tolist() == [[[-1.0, -1.0, -1.0, 0.0, 0.0, 0.0]]]
+
+
+def test_the_experiment_is_a_codec_at_once(tones: Path, tmp_path: Path) -> None:
+    class Listener(Watcher):
+        heard: Sequence[GeneratedClip] = ()
+
+        def clips(self, stage: str, epoch: int, clips: Sequence[GeneratedClip]) -> None:
+            self.heard = clips
+
+    listener = Listener()
+    values = values_for(tones, generate={"every": 1, "num_clips": 2, "seconds": 0.1})
+    solver = solver_of(tmp_path / "xp", values, listener)
+    solver.experiment.write_json("config.json", solver.cfg.model_dump(mode="json"))
+    solver.run()
+    assert [clip.name for clip in listener.heard] == ["000-original", "000-decoded", "001-original", "001-decoded"]
+
+    codec = load_codec(tmp_path / "xp")
+    original, decoded = (torch.as_tensor(clip.audio) for clip in listener.heard[:2])
+    solver.load_best()
+    expected = solver.codec.decode(solver.codec.encode(original[None]), original.shape[-1])
+    assert torch.equal(codec.decode(codec.encode(original[None])), expected)
+    assert (codec.frame_rate, codec.num_codebooks, codec.codebook_size) == (125.0, 3, 8)
+    assert decoded.shape == original.shape
+
+    solver.export_model(tmp_path / "exported", None)
+    exported = load_codec(tmp_path / "exported", num_codebooks=2)
+    codes = codec.encode(original[None]).array
+    assert torch.equal(exported.encode(original[None]).array, codes[..., :2])
+    assert load_codec(exported.spec).fingerprint == exported.fingerprint
+    assert load_codec(tmp_path / "exported").fingerprint == codec.fingerprint
+
+
+def test_checkpoint_holds_both_optimisers_and_the_balance(tones: Path, tmp_path: Path) -> None:
+    solver_of(tmp_path, values_for(tones)).run()
+    states = read_state(tmp_path / "checkpoint.pt")["states"]
+    assert set(states) == {"model", "optimizer", "balancer", "discriminator", "discriminator_optimizer"}
+    assert set(states["balancer"]["sums"]) == {"time", "mel", "adversarial", "features"}
+
+
+def test_data_that_do_not_fit_get_a_sentence(tones: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected the dataset's 1000 Hz and 1 channels, found 2000 Hz and 1"):
+        solver_of(tmp_path, values_for(tones, model__sample_rate=2000))
+    with pytest.raises(ConfigError, match="weights: expected one for each of"):
+        solver_of(tmp_path, values_for(tones, weights={"time": 1.0}))
+
+
+def test_an_encodec_checkpoint_is_where_tuning_starts(tones: Path, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = EncodecConfig(
+        sampling_rate=RATE,
+        num_filters=4,
+        hidden_size=8,
+        upsampling_ratios=[4, 2],
+        num_lstm_layers=1,
+        codebook_size=8,
+        target_bandwidths=[RATE / 8 * 3 * 4 / 1000],
+        use_causal_conv=True,
+    )
+    theirs = EncodecModel(config).eval()
+    for layer in theirs.quantizer.layers:
+        layer.codebook.embed.normal_()
+    theirs.save_pretrained(tmp_path / "encodec")
+    seanet = SEANET | {"lstm_layers": 1, "causal": True, "conv_shortcut": True}
+    bottleneck = {"kind": "rvq", "num_codebooks": 3, "codebook_size": 8}
+    model = {"sample_rate": RATE, "network": seanet, "bottleneck": bottleneck}
+    solver = solver_of(tmp_path / "xp", values_for(tones, model=model, continue_from=str(tmp_path / "encodec")))
+    solver._persistence.restore()
+    audio = torch.randn(1, 1, 200) * 0.1
+    with torch.no_grad():
+        expected = theirs.encode(audio).audio_codes[0]
+        assert torch.equal(solver.codec.eval().encode(audio), expected[:, :3].transpose(1, 2))
+    solver.run()

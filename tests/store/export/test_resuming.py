@@ -1,0 +1,147 @@
+"""An export that was killed is finished by repeating it; a folder that holds anything else is left alone."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from solfa.encoding.legacy_import import import_legacy
+from solfa.errors import ConfigError, StoreError
+from solfa.store.dataset import Dataset, open_dataset
+from solfa.store.export import ExportFormat, PartLimits, export_dataset
+from solfa.store.export.marker import MARKER
+from solfa.store.layout import committed_shards, create_info, plan_parts
+from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, write_plan_part
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from solfa.store.dataset import open_dataset
+from solfa.store.export import ExportFormat, PartLimits, export_dataset
+export_dataset(open_dataset(sys.argv[1]), Path(sys.argv[2]), ExportFormat(sys.argv[3]), limits=PartLimits(max_clips=4))
+"""
+LIMITS = PartLimits(max_clips=4)
+CRASHES = [
+    ("stable-audio", "export:before-rename#8"),
+    ("musiccaps", "export:before-publish"),
+    ("musiccaps", "export:before-rename#3"),
+    ("npy", "export:before-complete"),
+    ("webdataset", "export:before-publish#2"),
+    ("webdataset", "publish:before-link#2"),
+    ("parquet", "publish:after-link#2"),
+]
+
+
+def tree(root: Path) -> dict[str, bytes | None]:
+    return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
+
+
+@pytest.mark.parametrize(("format", "crash"), CRASHES)
+def test_a_killed_export_is_finished_by_repeating_it(codes: Dataset, format: str, crash: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SCRIPT, str(codes.path), str(tmp_path / "killed"), format]
+    killed = subprocess.run(command, env={**os.environ, "SOLFA_CRASH_AT": crash}, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with pytest.raises(StoreError, match="run the same `solfa export` again"):
+        import_legacy(tmp_path / "killed", tmp_path / "y.solfa")
+    export_dataset(codes, tmp_path / "killed", ExportFormat(format), limits=LIMITS)
+    export_dataset(codes, tmp_path / "whole", ExportFormat(format), limits=LIMITS)
+    assert tree(tmp_path / "killed") == tree(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("format", ExportFormat)
+def test_repeating_a_finished_export_writes_nothing(codes: Dataset, format: ExportFormat, tmp_path: Path) -> None:
+    first = export_dataset(codes, tmp_path / "out", format)
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert export_dataset(codes, tmp_path / "out", format) == first
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.is_file()} == times
+
+
+def test_a_file_that_was_torn_by_a_power_cut_is_written_again(codes: Dataset, tmp_path: Path) -> None:
+    export_dataset(codes, tmp_path / "out", ExportFormat.NPY)
+    before = tree(tmp_path / "out")
+    (tmp_path / "out/drums/kick.npy").write_bytes(b"")
+    export_dataset(codes, tmp_path / "out", ExportFormat.NPY)
+    assert tree(tmp_path / "out") == before
+
+
+def test_a_folder_with_other_files_is_refused_untouched(codes: Dataset, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.txt").write_text("all of it")
+    with pytest.raises(ConfigError, match=r"expected a new or empty folder, found 'thesis\.txt'"):
+        export_dataset(codes, out, ExportFormat.NPY)
+    assert tree(out) == {"thesis.txt": b"all of it"}
+
+
+def test_a_file_a_dataset_and_a_folder_inside_it_are_refused(codes: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    before = tree(codes.path)
+    for out, reason in [
+        (tmp_path / "file", "found a file"),
+        (codes.path, "inside the dataset"),
+        (codes.path / "export", "inside the dataset"),
+    ]:
+        with pytest.raises(ConfigError, match=reason):
+            export_dataset(codes, out, ExportFormat.NPY)
+    assert tree(codes.path) == before and (tmp_path / "file").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda codes, out: export_dataset(codes, out, ExportFormat.NPY, limits=LIMITS), "found one as webdataset"),
+        (
+            lambda codes, out: export_dataset(codes[1:], out, ExportFormat.WEBDATASET, limits=LIMITS),
+            "another dataset or state",
+        ),
+        (lambda codes, out: export_dataset(codes, out, ExportFormat.WEBDATASET), "expected parts of"),
+    ],
+)
+def test_an_export_of_something_else_is_refused_untouched(codes: Dataset, change, reason: str, tmp_path: Path) -> None:
+    export_dataset(codes, tmp_path / "out", ExportFormat.WEBDATASET, limits=LIMITS)
+    before = tree(tmp_path / "out")
+    with pytest.raises(ConfigError, match=reason):
+        change(codes, tmp_path / "out")
+    assert tree(tmp_path / "out") == before
+
+
+def test_a_damaged_marker_is_one_sentence(codes: Dataset, tmp_path: Path) -> None:
+    export_dataset(codes, tmp_path / "out", ExportFormat.NPY)
+    (tmp_path / "out" / MARKER).write_text('{"format": "np')
+    with pytest.raises(StoreError, match=r"_solfa_export\.json: cannot be read"):
+        export_dataset(codes, tmp_path / "out", ExportFormat.NPY)
+
+
+def test_an_empty_folder_and_missing_parents_are_taken(codes: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    export_dataset(codes, tmp_path / "empty", ExportFormat.PARQUET)
+    export_dataset(codes, tmp_path / "deep/er", ExportFormat.PARQUET)
+    assert tree(tmp_path / "empty") == tree(tmp_path / "deep/er")
+
+
+IMPORT = "import sys; from solfa.encoding.legacy_import import import_legacy; import_legacy(sys.argv[1], sys.argv[2])"
+
+
+def test_a_killed_import_is_finished_by_repeating_it(codes: Dataset, tmp_path: Path) -> None:
+    export_dataset(codes, tmp_path / "out", ExportFormat.PARQUET)
+    command = [sys.executable, "-c", IMPORT, str(tmp_path / "out"), str(tmp_path / "killed")]
+    killed = subprocess.run(command, env={**os.environ, "SOLFA_CRASH_AT": "shard:before-commit"}, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    report = import_legacy(tmp_path / "out", tmp_path / "killed")
+    import_legacy(tmp_path / "out", tmp_path / "whole")
+    assert (report.num_clips, report.num_failed) == (10, 2)
+    assert open_dataset(tmp_path / "killed").digest == open_dataset(tmp_path / "whole").digest
+
+
+def test_an_import_into_the_unfinished_run_of_another_is_refused(codes: Dataset, tmp_path: Path) -> None:
+    export_dataset(codes, tmp_path / "out", ExportFormat.PARQUET)
+    create_info(tmp_path / "y.solfa", codes.info)
+    rows = [PlannedClip(id="theirs", key="theirs", uri="theirs.wav").as_row()]
+    write_plan_part(tmp_path / "y.solfa", 0, iter([pa.Table.from_pylist(rows, schema=PLAN_SCHEMA)]))
+    with pytest.raises(StoreError, match="finish that run first"):
+        import_legacy(tmp_path / "out", tmp_path / "y.solfa")
+    assert plan_parts(tmp_path / "y.solfa") == [0] and committed_shards(tmp_path / "y.solfa") == []

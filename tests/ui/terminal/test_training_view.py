@@ -1,0 +1,102 @@
+"""The terminal shows one line per stage, a bar where somebody looks, and lines now and then where nobody does."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from solfa.ui.terminal.training_view import LINE_SECONDS, TerminalWatcher
+
+
+class Clock:
+    """Time that passes when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def output(monkeypatch: pytest.MonkeyPatch):
+    """Replace the console of faults by one that writes into memory."""
+
+    def make(is_terminal: bool) -> io.StringIO:
+        file = io.StringIO()
+        monkeypatch.setattr(terminal, "errors", Console(file=file, force_terminal=is_terminal, width=150))
+        return file
+
+    return make
+
+
+def go(watcher: TerminalWatcher, clock: Clock, steps: range, total: int | None = 100, seconds: float = 0.5) -> None:
+    watcher.stage_started("train", 3, total)
+    for done in steps:
+        clock.now += seconds
+        watcher.step(done, {"loss": 5.0 - done / 100, "ppl": 10.0, "ce_0": 1.0})
+    watcher.stage_finished("train", 3, {"loss": 2.3141, "ppl": 10.12, "lr": 3e-4}, 41.2)
+
+
+def test_a_stage_leaves_one_line(output):
+    file, clock = output(False), Clock()
+    go(TerminalWatcher(10, clock), clock, range(10, 50, 10))
+    assert file.getvalue() == "train     epoch 3/10  loss 2.314  ppl 10.1  lr 3.0e-04  20.0 updates/s  41 s\n"
+
+
+def test_a_file_gets_a_line_every_half_a_minute(output):
+    file, clock = output(False), Clock()
+    go(TerminalWatcher(None, clock), clock, range(1, 101), seconds=1.0)
+    *lines, _ = file.getvalue().splitlines()
+    assert len(lines) == 100 // LINE_SECONDS
+    assert lines[0] == ("train     epoch 3  30/100 updates  loss 4.700  1/s  ETA 1 min 10 s")
+
+
+def test_the_rate_of_a_resumed_stage_counts_only_what_was_done_here(output):
+    file, clock = output(False), Clock()
+    go(TerminalWatcher(10, clock), clock, range(9000, 9005), total=10_000, seconds=0.25)
+    assert "  4.000 updates/s  " in file.getvalue()
+
+
+def test_a_single_step_is_rated_by_the_time_of_the_stage(output):
+    file, clock = output(False), Clock()
+    go(TerminalWatcher(10, clock), clock, range(412, 413))
+    assert "  10.0 updates/s  " in file.getvalue()
+
+
+def test_a_terminal_gets_a_bar_with_metrics_which_is_gone_afterwards(output):
+    file, clock = output(True), Clock()
+    watcher = TerminalWatcher(10, clock)
+    watcher.stage_started("train", 3, 100)
+    for done in (10, 20, 100):
+        clock.now += 1.0
+        watcher.step(done, {"loss": 4.5, "ppl": 90.0})
+    assert watcher._bar is not None
+    watcher._bar._progress.refresh()
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
+    assert "train     epoch 3/10" in shown and "100/100 updates" in shown
+    assert "loss 4.500  45/s" in shown and "ETA" in shown
+    watcher.stage_finished("train", 3, {"loss": 4.5}, 3.0)
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue().splitlines()[-1])
+    assert last.strip() == "train     epoch 3/10  loss 4.500  45.0 updates/s  3.0 s"
+    assert "\x1b[2K" in file.getvalue()
+
+
+def test_the_bar_is_taken_away_when_the_run_fails(output):
+    output(True)
+    watcher = TerminalWatcher(10)
+    watcher.stage_started("valid", 1, None)
+    watcher.step(1, {})
+    bar = watcher._bar
+    assert bar is not None and bar._progress.live.is_started
+    watcher.closed()
+    assert not bar._progress.live.is_started
+
+
+def test_markup_in_names_is_shown_as_it_is(output):
+    file, clock = output(False), Clock()
+    watcher = TerminalWatcher(10, clock)
+    watcher.stage_started("valid", 1, 1)
+    watcher.stage_finished("valid", 1, {"[bold]fad[/]": 1.0}, 1.0)
+    assert "[bold]fad[/] 1.000" in file.getvalue()
