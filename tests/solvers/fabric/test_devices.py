@@ -18,7 +18,7 @@ from solfa.solvers.fabric.devices import choose_accelerator, gather_objects, sta
 from solfa.solvers.fabric.launch import Launched
 from tests.solvers.toy import ToyConfig, toy_values
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 here = pytest.mark.skipif(torch.cuda.is_available() or torch.backends.mps.is_available(), reason="there is a GPU")
 
 

@@ -52,7 +52,7 @@ from tests.solvers.mot_runs import (
     without_captions,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

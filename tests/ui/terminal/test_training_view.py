@@ -25,7 +25,7 @@ def output(monkeypatch: pytest.MonkeyPatch):
 
     def make(is_terminal: bool) -> io.StringIO:
         file = io.StringIO()
-        monkeypatch.setattr(terminal, "errors", Console(file=file, force_terminal=is_terminal, width=150))
+        monkeypatch.setattr(console, "errors", Console(file=file, force_terminal=is_terminal, width=150))
         return file
 
     return make
