@@ -6,6 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
+from solfa.ui.terminal import console
 from solfa.ui.terminal.training_view import LINE_SECONDS, TerminalWatcher
 
 
