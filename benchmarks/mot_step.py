@@ -37,7 +37,7 @@ from solfa.models.mot.joint import MixedSequence, text_then_audio
 from solfa.models.mot.layers import AudioLayer
 from solfa.models.mot.llama_attention import attended, rotated
 from solfa.models.mot.network import MoT
-from solfa.models.mot.routing import Index
+from solfa.models.mot.routing import IndexRouting
 from solfa.models.mot.texts import Texts, TextsConfig
 from solfa.ops.patterns import steps_of
 from solfa.solvers.optim.optimizer import AdamW, OptimConfig, build_optimizer
@@ -83,7 +83,7 @@ def by_index(model: MoT, batch: Batch, inputs: Tensor) -> Tensor:
     is_text = sliced.real & ~is_audio
     audio = inputs.transpose(1, 2).flatten(0, 1).T[None]
     sequence = sliced._replace(
-        text=sliced.text[is_text[:, :num_text]], audio=audio, routing=Index.of(is_text, is_audio)
+        text=sliced.text[is_text[:, :num_text]], audio=audio, routing=IndexRouting.of(is_text, is_audio)
     )
     return model.forward_joint(sequence).audio.view(len(inputs), inputs.shape[2], -1)
 

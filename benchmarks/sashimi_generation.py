@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from solfa.models.sashimi.heads import CategoricalHead, DmlHead, OutputHead
-from solfa.models.sashimi.kernel import FusedStepper, fused_stepper
+from solfa.models.sashimi.kernel.stepper import FusedStepper, fused_stepper
 from solfa.models.sashimi.network import Sashimi, SashimiConfig
 from solfa.ops.temperature import draw_uniforms
 

@@ -9,7 +9,7 @@ import argparse
 import json
 from pathlib import Path
 
-from solfa.codecs.built_in import RELEASE, Release, read_release, released_fingerprint
+from solfa.codecs.built_in.release import RELEASE, Release, read_release, released_fingerprint
 from solfa.codecs.checkpoint import Checkpoint
 from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.codecs.families.trained import OwnCodec

@@ -47,7 +47,7 @@ class AudioInfo(NamedTuple):
     format: str
 
 
-class Source(Protocol):
+class AudioSource(Protocol):
     """A collection of recordings in a deterministic order that does not depend on the file system's."""
 
     @property

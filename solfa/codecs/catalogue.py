@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, get_args, runtime_checkable
 
-from solfa.codecs.built_in import ROOT, load_built_in
+from solfa.codecs.built_in.release import ROOT, load_built_in
 from solfa.codecs.checkpoint import Checkpoint, read_config
 from solfa.codecs.families.dac import DacCodec
 from solfa.codecs.families.encodec import EncodecCodec

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from solfa.audio.recording import Source
+from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
 from solfa.codecs.catalogue import Precision, load_codec
 from solfa.codecs.default_name import DEFAULT_CODEC
@@ -36,7 +36,7 @@ from solfa.store.status import read_status
 
 
 def encode(
-    source: str | Path | Source,
+    source: str | Path | AudioSource,
     dest: str | Path,
     *,
     codec: str | Path | Codec | None = None,
@@ -97,7 +97,7 @@ def _path(path: str | Path | None) -> Path | None:
 
 def _settle_info(
     root: Path,
-    source: Source,
+    source: AudioSource,
     codec: Codec,
     device: str,
     segment_seconds: float | None,

@@ -27,7 +27,7 @@ class Routing(Protocol):
         """Put parts together in the dtype of the text, whose numbers must stay the base's own."""
 
 
-class Slices(NamedTuple):
+class SliceRouting(NamedTuple):
     """The first places are text, the others audio: the parts are [B, ., W]."""
 
     num_text: int
@@ -39,7 +39,7 @@ class Slices(NamedTuple):
         return torch.cat([parts.text, parts.audio.to(parts.text.dtype)], dim=1)
 
 
-class Index(NamedTuple):
+class IndexRouting(NamedTuple):
     """Any place may be text, audio, or neither (padding): the parts are [places, W]."""
 
     text: Int64[Tensor, "texts"]
@@ -49,7 +49,7 @@ class Index(NamedTuple):
     num_steps: int
 
     @classmethod
-    def of(cls, is_text: Bool[Tensor, "B S"], is_audio: Bool[Tensor, "B S"]) -> "Index":
+    def of(cls, is_text: Bool[Tensor, "B S"], is_audio: Bool[Tensor, "B S"]) -> "IndexRouting":
         """Find the places of each kind."""
         assert not bool((is_text & is_audio).any()), "a place is text or audio"
         return cls(is_text.flatten().nonzero().flatten(), is_audio.flatten().nonzero().flatten(), *is_text.shape)

@@ -19,7 +19,7 @@ from torch import Tensor
 from solfa.config import Config
 from solfa.errors import ConfigError
 from solfa.models.sashimi.heads import OutputHead
-from solfa.models.sashimi.kernel import fused_stepper
+from solfa.models.sashimi.kernel.stepper import fused_stepper
 from solfa.models.sashimi.network import Sashimi, SashimiState
 from solfa.ops.temperature import TemperatureSemantics, draw_uniforms
 
