@@ -25,7 +25,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from solfa.environment.allocator import worker_environment
+from solfa.environment import worker_environment
 
 SECONDS = 10
 ENCODEC_32KHZ = {

@@ -29,18 +29,24 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from solfa.models.lm.network import cross_entropy, inputs_and_targets
-from solfa.models.mot.assembly import build_mot
-from solfa.models.mot.config import MoTConfig
-from solfa.models.mot.ffn_experts import Bridge
-from solfa.models.mot.joint import MixedSequence, text_then_audio
+from solfa.models import (
+    Bridge,
+    IndexRouting,
+    MixedSequence,
+    MoT,
+    MoTConfig,
+    Texts,
+    TextsConfig,
+    build_mot,
+    cross_entropy,
+    inputs_and_targets,
+    text_then_audio,
+)
 from solfa.models.mot.layers import AudioLayer
 from solfa.models.mot.llama_attention import attended, rotated
-from solfa.models.mot.network import MoT
-from solfa.models.mot.routing import IndexRouting
-from solfa.models.mot.texts import Texts, TextsConfig
-from solfa.ops.patterns import steps_of
-from solfa.solvers.optim.optimizer import AdamW, OptimConfig, build_optimizer
+from solfa.ops import steps_of
+from solfa.solvers import OptimConfig, build_optimizer
+from solfa.solvers.optim import AdamW
 
 CODEBOOKS, CODEBOOK_SIZE = 4, 1024
 OPTIM = OptimConfig(epochs=1, optimizer=AdamW(lr=1e-3))
