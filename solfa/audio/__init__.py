@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from solfa.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from solfa.audio.channels import to_channels
+    from solfa.audio.channels import Audio, to_channels
     from solfa.audio.probe import probe_audio, probe_recording
     from solfa.audio.reader import read_audio, read_span
     from solfa.audio.recording import AudioInfo, AudioSource, Location, Recording
@@ -16,7 +16,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "solfa.audio.channels": ["to_channels"],
+            "solfa.audio.channels": ["Audio", "to_channels"],
             "solfa.audio.probe": ["probe_audio", "probe_recording"],
             "solfa.audio.reader": ["read_audio", "read_span"],
             "solfa.audio.recording": ["AudioInfo", "AudioSource", "Location", "Recording"],
@@ -27,6 +27,7 @@ else:
     )
 
 __all__ = [
+    "Audio",
     "AudioInfo",
     "AudioSource",
     "Location",

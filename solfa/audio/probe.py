@@ -60,7 +60,13 @@ def probe_audio(path: str | Path) -> AudioInfo:
 
 
 def probe_recording(root: Path, recording: Recording) -> AudioInfo | str:
-    """Probe a recording of a source whose root is `root`; a fault is the sentence that becomes its failed row."""
+    """Probe a recording of a source whose root is `root`; of one that cannot be read, give the reason.
+
+    >>> from solfa.audio import open_source, probe_recording
+    >>> source = open_source("audio/")
+    >>> {recording.key: probe_recording(source.root, recording) for recording in source.recordings()}["broken.wav"]
+    'cannot be decoded: Format not recognised'
+    """
     if recording.error is not None:
         return recording.error
     try:

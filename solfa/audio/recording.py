@@ -48,7 +48,10 @@ class AudioInfo(NamedTuple):
 
 
 class AudioSource(Protocol):
-    """A collection of recordings in a deterministic order that does not depend on the file system's."""
+    """A collection of recordings, always in the same order.
+
+    Anything with these two members is a source: `solfa.encode` takes the object itself.
+    """
 
     @property
     def root(self) -> Path:

@@ -58,6 +58,13 @@ def encode(
     30 s segments, and as much audio at once as suits the device. `max_failed` ("1%" or a count) stops the run when more
     clips than that cannot be read.
     Several processes may call this with the same `dest` at once.
+
+    >>> import solfa
+    >>> report = solfa.encode("audio/", "waves.solfa", codec=solfa.load_codec("mulaw"))
+    >>> report.clips, [failed.id for failed in report.failures]
+    (7, ['broken.wav'])
+    >>> solfa.encode("audio/", "waves.solfa").new_clips  # everything is there
+    0
     """
     started = time.monotonic()
     listener = listener or Silence()

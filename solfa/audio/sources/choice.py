@@ -22,7 +22,12 @@ _NUMBERS = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
 def open_source(source: str | Path, *, audio_root: Path | None = None) -> AudioSource:
-    """Open a folder, an audio file, a table, a tar (or several: `shard-{000..031}.tar`), or a dataset config."""
+    """Open a folder, an audio file, a table, a tar (or several: `shard-{000..031}.tar`), or a dataset config.
+
+    >>> from solfa.audio import open_source
+    >>> [recording.key for recording in open_source("audio/voice").recordings()]
+    ['hello.wav', 'story.ogg']
+    """
     if audio_root is not None and not audio_root.is_dir():
         raise ConfigError(f"--audio-root: expected a folder, found {escape_path(audio_root)}")
     path = Path(source)

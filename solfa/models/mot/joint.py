@@ -18,7 +18,7 @@ from solfa.models.mot.text_base import FrozenLM
 
 
 class MixedSequence(NamedTuple):
-    """Tokens of both kinds as their routing orders them, and where they stand."""
+    """One sequence of text and audio tokens, ordered as their routing says, and where each stands."""
 
     text: Int64[Tensor, "*texts"]
     """Ids of the text's places: [B, L] for slices, [places] by index."""

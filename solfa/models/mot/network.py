@@ -39,7 +39,10 @@ class Donor(NamedTuple):
 
 
 class MoT(nn.Module):
-    """The audio side; the base is held, but is no part of it: not in its parameters, not in its state."""
+    """A Mixture-of-Transformers: audio experts beside a text model.
+
+    The text model is held, but is no part of it: not in its parameters, not in its state.
+    """
 
     def __init__(self, config: MoTConfig, base: FrozenLM, donor: Donor | None = None) -> None:
         super().__init__()

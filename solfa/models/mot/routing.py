@@ -28,7 +28,7 @@ class Routing(Protocol):
 
 
 class SliceRouting(NamedTuple):
-    """The first places are text, the others audio: the parts are [B, ., W]."""
+    """Text first, then audio: the first places are text, the others audio. The parts are [B, ., W]."""
 
     num_text: int
 
@@ -40,7 +40,7 @@ class SliceRouting(NamedTuple):
 
 
 class IndexRouting(NamedTuple):
-    """Any place may be text, audio, or neither (padding): the parts are [places, W]."""
+    """Text and audio in any order: each place is text, audio or padding. The parts are [places, W]."""
 
     text: Int64[Tensor, "texts"]
     """Places in the flattened batch."""
