@@ -1,40 +1,20 @@
-"""Which names are public, read from the source: the packages that say `__all__`, and two modules."""
+"""Which names are public, where they are defined, and which of them a piece of code takes."""
 
 import ast
 import importlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-PACKAGE = Path(__file__).parents[1] / "solfa"
-PUBLIC_MODULES = ("solfa.errors", "solfa.ops.logistic_mixture")
-"""Modules whose names are public under the module's own; all others are exported by packages."""
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs/hooks"))
 
+from public_surface import PACKAGES, public_names, type_checking_imports
 
-def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+__all__ = ["PACKAGES", "PUBLIC", "Imported", "home_of", "imported_names", "type_checking_imports"]
 
-
-PACKAGES = {module_name(path): path for path in sorted(PACKAGE.rglob("__init__.py"))}
-
-
-def listed_in_all(path: Path) -> list[str] | None:
-    """Read `__all__` of a file; None if it has none."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            listed: list[str] = ast.literal_eval(node.value)
-            return listed
-    return None
-
-
-def _public() -> dict[str, list[str]]:
-    files = {**PACKAGES, **{name: PACKAGE.parent / f"{name.replace('.', '/')}.py" for name in PUBLIC_MODULES}}
-    listed = {name: listed_in_all(path) for name, path in files.items()}
-    return {name: names for name, names in listed.items() if names is not None}
-
-
-PUBLIC = _public()
+PUBLIC = public_names()
 """Module to the names it exports."""
 
 
@@ -46,20 +26,6 @@ def home_of(module: str, name: str) -> ModuleType:
     return importlib.import_module(module)
 
 
-def type_checking_imports(module: str) -> dict[str, set[str]]:
-    """Read what a package imports for type checkers: module to names."""
-    if module not in PACKAGES:
-        return {}
-    tree = ast.parse(PACKAGES[module].read_text(encoding="utf-8"))
-    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    return {
-        str(node.module): {alias.name for alias in node.names}
-        for block in blocks
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-    }
-
-
 class Imported(NamedTuple):
     """A name of Solfa that some code imports or reaches as `solfa.x`."""
 
@@ -68,9 +34,7 @@ class Imported(NamedTuple):
 
     @property
     def is_public(self) -> bool:
-        if f"{self.module}.{self.name}" in PUBLIC:
-            return True
-        return self.name in PUBLIC.get(self.module, [])
+        return f"{self.module}.{self.name}" in PUBLIC or self.name in PUBLIC.get(self.module, [])
 
 
 def imported_names(code: str) -> Iterator[Imported]:

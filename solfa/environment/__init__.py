@@ -1,4 +1,4 @@
-"""The machine: what it can do, and how worker processes are started on it."""
+"""The machine: cores, ranks, memory, what it can do, and where a team keeps its things on it."""
 
 from typing import TYPE_CHECKING
 
