@@ -21,16 +21,14 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from waveform_heads.report import paired_interval
 
-from solfa.codecs.protocol import Encoded
-from solfa.data.sources.dset import Source
-from solfa.data.sources.stage_source import OpenedSource, open_sources
+from solfa.codecs import Encoded
+from solfa.data import OpenedSource, Source, open_sources
 from solfa.generate.request import AudioRequest
-from solfa.models.lm.network import cross_entropy
-from solfa.models.mot.text_base import load_base
-from solfa.solvers.tasks.mot import MoTSolver
+from solfa.models import cross_entropy, load_base
+from solfa.solvers import MoTSolver
 from solfa.solvers.trained import open_trained
+from solfa.ui import Markup, element
 from solfa.ui.clip_files import write_sample
-from solfa.ui.html.markup import Markup, element
 from solfa.ui.html.picture import spectrogram_db, spectrogram_png
 
 BATCH = 8

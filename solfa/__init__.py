@@ -8,31 +8,23 @@
 The names are resolved on first use, so that importing the package costs nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from solfa.lazy_names import lazy_names
 from solfa.version import __version__
 
 if TYPE_CHECKING:
     from solfa.codecs.catalogue import load_codec
     from solfa.encoding.api import encode
     from solfa.store.dataset import open_dataset
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "solfa.codecs.catalogue": ["load_codec"],
+            "solfa.encoding.api": ["encode"],
+            "solfa.store.dataset": ["open_dataset"],
+        },
+    )
 
 __all__ = ["__version__", "encode", "load_codec", "open_dataset"]
-
-_HOMES = {
-    "encode": "solfa.encoding.api",
-    "load_codec": "solfa.codecs.catalogue",
-    "open_dataset": "solfa.store.dataset",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'solfa' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -1,5 +1,7 @@
 """The faults a user can meet: each is one sentence that says where, what was expected, what was found, what to do."""
 
+__all__ = ["AudioError", "ConfigError", "Interrupted", "SolfaError", "StoreError"]
+
 
 class SolfaError(Exception):
     """Anything that Solfa reports as a sentence instead of a traceback."""

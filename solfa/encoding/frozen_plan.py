@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from solfa.audio.probe import probe_recording
-from solfa.audio.recording import Recording, Source
+from solfa.audio.recording import AudioSource, Recording
 from solfa.encoding.clip_plan import clips_of, shard_bounds
 from solfa.files.crash_points import crash_point
 from solfa.files.whole_files import temporary_path
@@ -37,7 +37,7 @@ class PlanningReport:
 
 def extend_plan(
     root: Path,
-    source: Source,
+    source: AudioSource,
     spec: ArraySpec,
     segment_seconds: float,
     *,
@@ -78,7 +78,7 @@ def _known_recordings(root: Path) -> tuple[dict[str, tuple[int, int]], int]:
 
 
 def _fresh(
-    source: Source,
+    source: AudioSource,
     known: dict[str, tuple[int, int]],
     report: PlanningReport,
     on_recordings: Callable[[int], None],

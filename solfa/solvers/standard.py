@@ -45,7 +45,35 @@ logger = logging.getLogger(__name__)
 
 
 class StandardSolver(Generic[C]):
-    """Trains, validates, evaluates and generates, epoch by epoch; can be stopped and resumed between any updates."""
+    """Trains, validates, evaluates and generates, epoch by epoch; can be stopped and resumed between any updates.
+
+    A task extends it directly, with two methods at the least:
+
+    >>> import torch
+    >>> from pathlib import Path
+    >>> from solfa.config import parse_config
+    >>> from solfa.solvers import Experiment, SolverConfig, StandardSolver, build_optimizer
+    >>> class Halves(StandardSolver[SolverConfig]):
+    ...     def build_dataloaders(self):
+    ...         self.dataloaders["train"] = [torch.ones(2, 4)] * 10
+    ...
+    ...     def build_model(self):
+    ...         self.model = torch.nn.Linear(4, 1)
+    ...         self.optimizer = build_optimizer(self.model, self.cfg.optim)
+    ...         self.register_stateful("model", "optimizer")
+    ...
+    ...     def run_step(self, idx, batch, metrics):
+    ...         loss = (self.model(batch) - 0.5).square().mean()
+    ...         if self.is_training:
+    ...             self.update(loss)
+    ...         return {**metrics, "loss": loss.detach()}
+    >>> optim = {"epochs": 2, "updates_per_epoch": 20, "optimizer": {"kind": "sgd", "lr": 0.01}}
+    >>> values = {"solver": "mine:Halves", "device": "cpu", "optim": optim, "logging": {"tensorboard": False}}
+    >>> solver = Halves(parse_config(SolverConfig, values, "halves"), Experiment(Path("halves"), "halves"))
+    >>> solver.run()
+    >>> solver.history[1]["train"]["loss"] < solver.history[0]["train"]["loss"]
+    True
+    """
 
     Config: ClassVar[type[SolverConfig]] = SolverConfig
     """The model that validates the composed settings of this solver."""

@@ -41,8 +41,9 @@ def write_state(path: Path, state: Mapping[str, Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def read_state(path: Path) -> dict[str, Any]:
+def read_state(path: str | Path) -> dict[str, Any]:
     """Read a state to the CPU, refusing anything but tensors and plain values."""
+    path = Path(path)
     with path.open("rb") as file:
         try:
             state = torch.load(file, map_location="cpu", weights_only=True)

@@ -13,7 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from solfa.codecs.catalogue import load_codec
-from solfa.codecs.cpu import fast_dac_encoder, fast_encodec_encoder
+from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
+from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
 from solfa.codecs.families.dac import DacCodec
 from solfa.codecs.families.encodec import EncodecCodec
 from solfa.codecs.families.trained import OwnCodec

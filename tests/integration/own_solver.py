@@ -8,16 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from solfa.codecs.catalogue import load_codec
-from solfa.codecs.protocol import Encoded
-from solfa.data.batching.collation import Batch
+from solfa.codecs import Encoded, load_codec
+from solfa.data import Batch
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.request import AudioRequest
-from solfa.solvers.config import SolverConfig, StageConfig
-from solfa.solvers.loop.averages import Metrics
-from solfa.solvers.optim.optimizer import build_optimizer
-from solfa.solvers.standard import StandardSolver
+from solfa.solvers import Metrics, SolverConfig, StageConfig, StandardSolver, build_optimizer
 
 
 class GenerateConfig(StageConfig):

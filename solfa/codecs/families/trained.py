@@ -102,7 +102,7 @@ class OwnCodec:
 
 
 def export_codec(folder: Path, directory: Path, *, half: bool = False) -> OwnCodec:
-    """Write the codec of an experiment into a new directory that `--codec` takes, and load it from there."""
+    """Write the codec of an experiment into a new directory that `load_codec` takes, and load it from there."""
     trained = OwnCodec.from_experiment(folder, Checkpoint(folder.name, str(folder), folder), {})
     save_codec_model(trained.model, directory, half=half)
     written = directory.absolute()

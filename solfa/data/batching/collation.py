@@ -40,7 +40,17 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """One rank's rows of a global batch. Its G segments are one per row, except when packed."""
+    """One rank's rows of a global batch. Its G segments are one per row, except when packed.
+
+    >>> import numpy as np
+    >>> from solfa.data import MemoryClip, MemoryClips, Pad, make_loader
+    >>> clips = MemoryClips([MemoryClip("a", np.ones((3, 2), np.uint16)), MemoryClip("b", np.ones((5, 2), np.uint16))])
+    >>> batch = next(iter(make_loader(clips, Pad(batch_size=2, shuffle=False))))
+    >>> batch.arrays.shape, batch.ids, batch.num_frames.tolist()
+    (torch.Size([2, 5, 2]), ('b', 'a'), [5, 3])
+    >>> batch.mask.sum(dim=1).tolist()
+    [5, 3]
+    """
 
     arrays: Num[Tensor, "B T W"]
     """int64 codes or float32 latents; zero where `mask` is False."""

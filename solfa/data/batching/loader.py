@@ -43,7 +43,18 @@ class LoaderState(Config):
 
 
 class BatchDataset(Dataset[Batch]):
-    """A torch dataset whose items are batches, indexed by the shares that `GlobalBatchSampler` yields."""
+    """A torch dataset whose items are batches, indexed by the shares that `GlobalBatchSampler` yields.
+
+    >>> import solfa
+    >>> from torch.utils.data import DataLoader
+    >>> from solfa.data import BatchDataset, GlobalBatchSampler, Pad
+    >>> dataset = solfa.open_dataset("music.solfa")
+    >>> sampler = GlobalBatchSampler(dataset, Pad(batch_size=2), seed=0)
+    >>> for batch in DataLoader(BatchDataset(dataset), sampler=sampler, batch_size=None):
+    ...     sampler.advance_past(batch)  # what was delivered; sampler.state_dict() is the position
+    >>> sampler.epoch
+    1
+    """
 
     def __init__(self, source: ClipSource) -> None:
         self._source = source
@@ -183,7 +194,18 @@ def make_loader(
     persistent_workers: bool = False,
     multiprocessing_context: str | None = None,
 ) -> Loader:
-    """Load batches of a dataset, the same global ones for every number of workers and ranks."""
+    """Load batches of a dataset, the same global ones for every number of workers and ranks.
+
+    >>> import solfa
+    >>> from solfa.data import Crop, make_loader
+    >>> loader = make_loader(solfa.open_dataset("music.solfa"), Crop(num_frames=150, batch_size=4), seed=0)
+    >>> batch = next(iter(loader))
+    >>> batch.arrays.shape, batch.arrays.dtype
+    (torch.Size([4, 150, 8]), torch.int64)
+    >>> state = loader.state_dict()  # a few plain values; load_state_dict(state) continues after this batch
+    >>> state["epoch"], state["step"]
+    (0, 1)
+    """
     sampler = GlobalBatchSampler(source, mode, seed=seed, rank=rank, world_size=world_size)
     dataloader = DataLoader(
         BatchDataset(source),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from solfa.audio.recording import Source as Recordings
+from solfa.audio.recording import AudioSource
 from solfa.codecs.families.linear import LinearOptions
 from solfa.codecs.families.mulaw import MulawOptions
 from solfa.codecs.families.oobleck import OobleckOptions
@@ -36,7 +36,7 @@ class Differences(NamedTuple):
     """Of equal size, but written at another time: copied, or changed."""
 
 
-def listed_versions(recordings: Recordings) -> dict[str, tuple[int, int]]:
+def listed_versions(recordings: AudioSource) -> dict[str, tuple[int, int]]:
     """List the recordings of a source as they are now."""
     return {recording.key: (recording.size_bytes, recording.mtime_ns) for recording in recordings.recordings()}
 

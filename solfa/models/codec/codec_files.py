@@ -34,7 +34,7 @@ _COUNTS = "quantizer.counts"
 
 
 def save_codec_model(model: CodecModel, directory: str | Path, *, half: bool = False) -> None:
-    """Write a model into a new directory, with `half` in float16."""
+    """Write a codec network into a new directory, with `half` in float16."""
     config = {
         "model_type": MODEL_TYPE,
         "format_version": FORMAT_VERSION,
@@ -48,7 +48,7 @@ def save_codec_model(model: CodecModel, directory: str | Path, *, half: bool = F
 
 
 def load_codec_model(location: str | Path, *, revision: str | None = None) -> CodecModel:
-    """Load a model from a directory (or a Hub id) in float32 and eval mode, every tensor accounted for."""
+    """Load a codec network from a directory (or a Hub id) in float32 and eval mode, every tensor accounted for."""
     directory = local_directory(location, revision)
     where = f"codec {location}"
     config = _read_config(directory, where)

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from solfa.codecs.catalogue import load_codec
-from solfa.codecs.cpu import fast_dac_encoder
+from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
 from solfa.errors import ConfigError
 from tests.codecs import tiny
 
