@@ -58,10 +58,10 @@ def docstring(home: Any, name: str, found: Any) -> str | None:
 
 @pytest.mark.parametrize("module", LAZY)
 def test_no_name_is_that_of_a_submodule(module: str) -> None:
-    """Importing the submodule would put it in the place of the name."""
+    """Importing the submodule would put it in the place of the name; `solfa.train` is a module that can be called."""
     folder = PACKAGES[module].parent
     below = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
-    assert below & {*PUBLIC[module]} == set()
+    assert below & {*PUBLIC[module]} == ({"train"} if module == "solfa" else set())
 
 
 def test_packages_hold_no_code() -> None:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from solfa.errors import ConfigError
-from solfa.generate.request import AudioRequest
+from solfa.generate.request import ClipRequest
 
 _TEXTS = ("caption", "text")
 
 
-def read_requests(path: Path, defaults: AudioRequest) -> list[AudioRequest]:
+def read_requests(path: Path, defaults: ClipRequest) -> list[ClipRequest]:
     """Read requests; what a line does not say is taken from `defaults`, seeds counted up from its seed."""
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; expected captions as .txt, .csv or .jsonl")
@@ -80,7 +80,7 @@ def _json_object(path: Path, number: int, line: str) -> Mapping[str, Any]:
     return value
 
 
-def _request(path: Path, number: int, row: Mapping[str, Any], defaults: AudioRequest) -> AudioRequest:
+def _request(path: Path, number: int, row: Mapping[str, Any], defaults: ClipRequest) -> ClipRequest:
     given = {str(key): value for key, value in row.items() if value not in (None, "")}
     texts = [given.pop(key) for key in _TEXTS if key in given]
     if len(texts) > 1:
@@ -94,7 +94,7 @@ def _request(path: Path, number: int, row: Mapping[str, Any], defaults: AudioReq
         ) from None
     name = str(given.pop("name", f"{number:04d}"))
     try:
-        return AudioRequest(
+        return ClipRequest(
             name=name,
             seconds=seconds,
             seed=seed,

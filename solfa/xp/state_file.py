@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
@@ -82,3 +83,18 @@ def remove_leftovers(folder: Path) -> None:
     for pattern in (".*.pt.*", ".*.json.*"):
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
+
+
+def load_module(name: str, module: nn.Module, state: Mapping[str, Any]) -> None:
+    """Load weights strictly; what does not fit is named."""
+    for key, own in module.state_dict().items():
+        if isinstance(own, Tensor) and key in state and own.shape != state[key].shape:
+            raise StoreError(
+                f"{name}.{key}: expected the shape {tuple(own.shape)}, found {tuple(state[key].shape)} in the "
+                "checkpoint; use the model settings it was trained with"
+            )
+    # Compared only now, because a module may make room for what it is given (the table of a vocabulary).
+    missing, unexpected = module.load_state_dict(dict(state), strict=False)
+    for key in [*missing, *unexpected]:
+        where = "the checkpoint" if key in missing else "the model"
+        raise StoreError(f"{name}.{key}: missing in {where}; it belongs to another model or version")

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from solfa.errors import ConfigError
-from solfa.generate.request import AudioRequest
+from solfa.generate.request import ClipRequest
 from solfa.generate.request_files import read_requests
 
-DEFAULTS = AudioRequest("clip", 4.0, 10, None, {"genre": "folk"}, Path("riff.wav"), 0.5)
+DEFAULTS = ClipRequest("clip", 4.0, 10, None, {"genre": "folk"}, Path("riff.wav"), 0.5)
 
 
-def read(path: Path, content: str | bytes) -> list[AudioRequest]:
+def read(path: Path, content: str | bytes) -> list[ClipRequest]:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return read_requests(path, DEFAULTS)
 
@@ -32,8 +32,8 @@ def test_columns_of_a_table_are_captions_names_numbers_and_conditions(tmp_path: 
         'caption,name,seconds,seed,genre,bpm\n"a piano, slowly",one,2.5,7,jazz,90\nrain,,,,,\n',
     )
     assert requests == [
-        AudioRequest("one", 2.5, 7, "a piano, slowly", {"genre": "jazz", "bpm": "90"}, Path("riff.wav"), 0.5),
-        AudioRequest("0001", 4.0, 11, "rain", {"genre": "folk"}, Path("riff.wav"), 0.5),
+        ClipRequest("one", 2.5, 7, "a piano, slowly", {"genre": "jazz", "bpm": "90"}, Path("riff.wav"), 0.5),
+        ClipRequest("0001", 4.0, 11, "rain", {"genre": "folk"}, Path("riff.wav"), 0.5),
     ]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import lightning.fabric  # noqa: F401  (imported before forking)
 import torch
 
-from solfa.generate.request import AudioRequest
+from solfa.generate.request import ClipRequest
 from tests.forked import expect_success, fork_ranks, free_port, launcher_variables
 from tests.solvers.mot_runs import RATE, ask, solver_of
 
@@ -23,7 +23,7 @@ def train(folder: Path) -> None:
     solver = solver_of(folder, json.loads((folder / SETTINGS).read_text()))
     solver.run()
     if solver.is_first_rank:
-        (codes,) = ask(solver, AudioRequest("clip", 10 / RATE, 0, "rising"))
+        (codes,) = ask(solver, ClipRequest("clip", 10 / RATE, 0, "rising"))
         (folder / GENERATED).write_text(json.dumps(codes.tolist()))
 
 

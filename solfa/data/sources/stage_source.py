@@ -83,6 +83,10 @@ class OpenedSource:
     def __getitem__(self, index: int, /) -> SourceClip:
         return self._mixture[index]
 
+    def column_names(self) -> set[str]:
+        """Name the columns that some clip has something in, besides those that all datasets have."""
+        return {name for columns in self._columns for name in columns.names()}
+
     def values(self, column: str) -> list[Any]:
         """List what the clips have in a column: `caption`, `seconds`, or a key of their metadata; reads no array.
 

@@ -8,7 +8,7 @@ The data are waveforms as a `mulaw` or `linear` dataset stores them: one code pe
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -23,7 +23,6 @@ from solfa.data.batching.collation import Batch
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.models.codec.bottlenecks import Rvq
-from solfa.models.codec.codec_files import save_codec_model
 from solfa.models.codec.config import CodecModelConfig
 from solfa.models.codec.encodec_start import load_encodec
 from solfa.models.codec.network import CodecModel, Reconstruction
@@ -37,8 +36,8 @@ from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import AnyOptimizer, build_optimizer
 from solfa.solvers.standard import StandardSolver
-from solfa.solvers.state.registry import load_module
 from solfa.store.schema import ArraySpec
+from solfa.xp.state_file import load_module
 
 FOOLING, MAPS = "adversarial", "features"
 """The names of the two losses that discriminators give the codec."""
@@ -153,13 +152,6 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         loaded = load_encodec(location.removeprefix("//pretrained/"), rvq=bottleneck)
         load_module("model", self.codec, loaded.state_dict())
         return f"took the codec from {location}; everything else starts afresh"
-
-    def export_model(self, directory: Any, source: str | None) -> str:
-        """Write the codec as a directory that `--codec` takes."""
-        if source is not None:
-            raise ConfigError(f"--source: a codec is exported whole, found {source}; leave it out")
-        save_codec_model(self.codec, directory)
-        return "a codec, to be used as --codec"
 
     @property
     def codec(self) -> CodecModel:
