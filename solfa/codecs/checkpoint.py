@@ -1,6 +1,5 @@
 """Checkpoints in the `save_pretrained` layout, local or on the Hub, read by the library that wrote them."""
 
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import torch
 from solfa.codecs.inference import Precision
 from solfa.codecs.spec import CodecSpec
 from solfa.errors import ConfigError
+from solfa.files.json_objects import read_object
 from solfa.pretrained.tensors import check_accounted
 
 
@@ -47,13 +47,7 @@ def read_config(checkpoint: Checkpoint) -> Mapping[str, Any] | None:
     path = _local_config(checkpoint) if isinstance(checkpoint.location, Path) else _hub_config(checkpoint)
     if path is None:
         return None
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"codec {checkpoint.name}: {path} is not JSON ({error})") from error
-    if not isinstance(config, dict):
-        raise ConfigError(f"codec {checkpoint.name}: expected a JSON object in {path}")
-    return config
+    return read_object(path, ConfigError, f"codec {checkpoint.name}: {path}")
 
 
 def _local_config(checkpoint: Checkpoint) -> Path | None:

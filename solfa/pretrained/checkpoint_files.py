@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from solfa.errors import ConfigError
+from solfa.files.json_objects import read_object
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 """In the order in which they are looked for; a shard index is the name and `.index.json`."""
@@ -96,13 +97,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object."""
     if not path.is_file():
         raise ConfigError(f"checkpoint {path}: no such file; expected a directory as save_pretrained writes it")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"checkpoint {path}: not JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"checkpoint {path}: expected a JSON object, found {type(content).__name__}")
-    return content
+    return read_object(path, ConfigError, f"checkpoint {path}")
 
 
 def local_directory(location: str | Path, revision: str | None = None) -> Path:

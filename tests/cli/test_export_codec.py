@@ -124,7 +124,7 @@ def too_large(folder: Path) -> None:
     [
         (no_weights, "expected a trained experiment, found no best.pt; train it first"),
         (other_solver, "found one of the solver lm; `solfa export-model` writes what it trains"),
-        (no_json, "config.json: not JSON"),
+        (no_json, "config.json: not a JSON object"),
         (no_model, "config.json: model: sample_rate: "),
         (no_checkpoint, "best.pt: expected weights that Solfa wrote, found another file, or a damaged one"),
         (other_weights, "best.pt: expected the weights of the model in config.json, found others ("),

@@ -102,7 +102,7 @@ def test_directories_that_are_no_checkpoints_are_refused(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match=r"expected a config\.json of type encodec, dac, mimi.*found 'llama'"):
         load_codec(tmp_path)
     (tmp_path / "config.json").write_text("[")
-    with pytest.raises(ConfigError, match="is not JSON"):
+    with pytest.raises(ConfigError, match="not a JSON object"):
         load_codec(tmp_path)
 
 
