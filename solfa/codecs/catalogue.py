@@ -16,7 +16,7 @@ from solfa.codecs.families.mimi import MimiCodec
 from solfa.codecs.families.mulaw import MulawOptions
 from solfa.codecs.families.oobleck import OobleckCodec
 from solfa.codecs.families.quantized import WaveformCodec
-from solfa.codecs.families.trained import BEST, OwnCodec
+from solfa.codecs.families.trained import OwnCodec
 from solfa.codecs.inference import Precision
 from solfa.codecs.protocol import Codec
 from solfa.codecs.spec import parse_spec
@@ -24,8 +24,8 @@ from solfa.codecs.stable_audio_tools.autoencoder import load_stable_audio
 from solfa.config import nearest, parse_config
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
+from solfa.xp.layout import ARGV, BEST
 from solfa.xp.paths import resolve_path
-from solfa.xp.record import ARGV
 
 __all__ = ["FAMILIES", "NAMES", "Precision", "load_codec"]
 

@@ -9,8 +9,8 @@ from solfa.errors import ConfigError, StoreError
 from solfa.solvers.catalogue import find_solver
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.standard import StandardSolver
-from solfa.xp.record import CONFIG
-from solfa.xp.state_file import BEST, read_state
+from solfa.xp.layout import BEST, CONFIG
+from solfa.xp.state_file import read_state
 
 _ALONE = {"strategy": "auto", "num_nodes": 1}
 """However many processes trained it: one opens it."""

@@ -12,7 +12,7 @@ xps/SIG/
   worker_1.log          what the other processes of one machine print; the first prints to the terminal
   output.log            what it prints as one of the experiments of a grid on this machine
   samples/12/           what it sounded like after epoch 12; samples/index.html shows all epochs
-  tensorboard/          curves
+  tensorboard/          curves; wandb/, where that is asked for, is laid out by the package of that name
   .prepared.json        which datasets its first process made ready, for the others to wait for
   .lock                 who runs it
 """

@@ -1,9 +1,4 @@
-"""Files of training state: written whole or not at all, read without running any code that they hold.
-
-XP/checkpoint.pt         the last state, to go on from
-XP/checkpoint_0012.pt    a copy of the state after epoch 12 (`checkpoint.save_every`, `checkpoint.keep_last`)
-XP/best.pt               the weights of the best epoch, and nothing else: what generating and fine-tuning need
-"""
+"""Files of training state: written whole or not at all, read without running any code that they hold."""
 
 import os
 import re
@@ -17,11 +12,9 @@ import torch
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.whole_files import sync
+from solfa.xp.layout import leftovers
 
 FORMAT = 1
-LAST = "checkpoint.pt"
-BEST = "best.pt"
-_COPY = re.compile(r"checkpoint_(\d+)\.pt")
 _CODE = re.compile(r"GLOBAL (\S+)")
 """How torch names what a file wants to call."""
 
@@ -60,17 +53,6 @@ def read_state(path: Path) -> dict[str, Any]:
     return state
 
 
-def copy_path(folder: Path, epoch: int) -> Path:
-    """Name the copy of an epoch's state."""
-    return folder / f"checkpoint_{epoch:04d}.pt"
-
-
-def copied_epochs(folder: Path) -> list[int]:
-    """List the epochs of which there is a copy."""
-    matches = (_COPY.fullmatch(path.name) for path in folder.glob("checkpoint_*.pt"))
-    return sorted(int(match[1]) for match in matches if match)
-
-
 def superfluous(epochs: list[int], keep_last: int | None) -> list[int]:
     """Say which copies are not among the last `keep_last`."""
     return [] if keep_last is None else sorted(epochs)[:-keep_last]
@@ -78,6 +60,5 @@ def superfluous(epochs: list[int], keep_last: int | None) -> list[int]:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of processes that were killed while they wrote."""
-    for pattern in (".*.pt.*", ".*.json.*"):
-        for path in folder.glob(pattern):
-            path.unlink(missing_ok=True)
+    for path in leftovers(folder):
+        path.unlink(missing_ok=True)

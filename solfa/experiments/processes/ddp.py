@@ -19,6 +19,7 @@ from solfa.environment.ranks import usable_cores
 from solfa.errors import ConfigError
 from solfa.experiments.exits import sentences
 from solfa.experiments.processes.children import GRACE_SECONDS, Family
+from solfa.xp.layout import worker_log_path
 
 if TYPE_CHECKING:
     from solfa.experiments.compose.experiment_main import ExperimentMain
@@ -68,10 +69,10 @@ def run_workers(
 ) -> int:
     """Run one process per environment to the end and return the exit code; the first that fails ends the others.
 
-    What the first prints is seen, what the others print goes to `worker_RANK.log` in the folder.
+    What the first prints is seen, what the others print goes to files in the folder.
     """
     with Family(grace_seconds) as family:
-        logs = [folder / f"worker_{rank}.log" if rank else None for rank in range(len(environments))]
+        logs = [worker_log_path(folder, rank) if rank else None for rank in range(len(environments))]
         for environment, log in zip(environments, logs, strict=True):
             if log is not None:
                 log.write_bytes(b"")
