@@ -1,7 +1,6 @@
 """`load_codec`: from a text (a name, a directory, a Hub id, an experiment, a stable-audio-tools config) to a codec."""
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from solfa.codecs.stable_audio_tools.autoencoder import load_stable_audio
 from solfa.config import nearest, parse_config
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
+from solfa.pretrained.hub import is_hub_id
 from solfa.xp.layout import ARGV, BEST
 from solfa.xp.paths import resolve_path
 
@@ -156,8 +156,6 @@ NAMES: dict[str, BuiltIn | Quantized | Published] = {
 }
 """Codecs with a name of their own."""
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-
 
 def load_codec(
     spec: str | Path, *, device: str = "cpu", precision: Precision | None = None, **options: object
@@ -195,7 +193,7 @@ def _resolve(head: str) -> Reference:
         return Pretrained(path.absolute())
     if path.is_file():
         return StableAudio(path.absolute())
-    if _HUB_ID.fullmatch(head) and not head.endswith((".json", ".ckpt", ".safetensors")):
+    if "/" in head and is_hub_id(head) and not head.endswith((".json", ".ckpt", ".safetensors")):
         return Pretrained(head)
     if "/" in head or path.suffix:
         raise ConfigError(f"codec {head}: no such directory or file")

@@ -1,7 +1,6 @@
 """Files of training state: written whole or not at all, read without running any code that they hold."""
 
 import os
-import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,12 +10,11 @@ import torch
 
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
+from solfa.files.torch_files import read_plain
 from solfa.files.whole_files import sync
 from solfa.xp.layout import leftovers
 
 FORMAT = 1
-_CODE = re.compile(r"GLOBAL (\S+)")
-"""How torch names what a file wants to call."""
 
 
 def write_state(path: Path, state: Mapping[str, Any]) -> None:
@@ -36,17 +34,10 @@ def write_state(path: Path, state: Mapping[str, Any]) -> None:
 
 def read_state(path: Path) -> dict[str, Any]:
     """Read a state to the CPU, refusing anything but tensors and plain values."""
-    with path.open("rb") as file:
-        try:
-            state = torch.load(file, map_location="cpu", weights_only=True)
-        except MemoryError:
-            raise
-        except Exception as error:
-            # Bytes that are no checkpoint fail anywhere in torch: a KeyError, a UnicodeDecodeError, an OSError. What
-            # it says of them is not repeated: it recommends to read the file unsafely.
-            code = _CODE.search(str(error))
-            reason = f"code in it ({code[1]}), which is not run" if code else "another file, or a damaged one"
-            raise StoreError(f"{path}: expected a checkpoint written by Solfa, found {reason}") from None
+    try:
+        state = read_plain(path)
+    except ValueError as reason:
+        raise StoreError(f"{path}: expected a checkpoint written by Solfa, found {reason}") from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         found = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise StoreError(f"{path}: expected a checkpoint of format {FORMAT}, found {found!r}")

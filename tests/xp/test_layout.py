@@ -20,8 +20,6 @@ UNMISTAKABLE = re.compile(
 AMBIGUOUS = {layout.CONFIG, layout.SAMPLES_PAGE, layout.SAMPLES, layout.TENSORBOARD, layout.LOCK}
 """Names that are words, or files of others: no text is one."""
 OTHERS = {
-    "codecs/checkpoint.py": {layout.CONFIG},
-    "models": {layout.CONFIG},
     "pretrained": {layout.CONFIG},  # what save_pretrained writes beside weights
     "cli/generating.py": {layout.SAMPLES},  # the unit of a progress bar
 }

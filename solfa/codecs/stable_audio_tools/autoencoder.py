@@ -15,7 +15,8 @@ from solfa.codecs.stable_audio_tools.tensor_names import dac_layout, oobleck_lay
 from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.files.json_objects import read_object
-from solfa.pretrained.tensors import load_exactly, read_state_dict
+from solfa.pretrained.account import load_exactly
+from solfa.pretrained.tensors import read_state_dict
 
 
 def load_stable_audio(

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from solfa.config import parse_config
 from solfa.errors import ConfigError
+from solfa.files.whole_files import new_directory
 from solfa.models.lm.musicgen_names import (
     POSITIONS,
     DecoderJson,
@@ -24,15 +25,10 @@ from solfa.models.lm.musicgen_names import (
 )
 from solfa.models.lm.network import CodecLM, CodecLMConfig
 from solfa.nn.positions import sinusoids
-from solfa.pretrained.checkpoint_files import (
-    TensorFiles,
-    check_tensors,
-    copy_beside,
-    local_directory,
-    new_directory,
-    read_json,
-    write_checkpoint,
-)
+from solfa.pretrained.account import check_tensors
+from solfa.pretrained.directory import copy_beside, read_config, write_checkpoint
+from solfa.pretrained.hub import local_directory
+from solfa.pretrained.tensors import TensorFiles
 
 _logger = logging.getLogger(__name__)
 
@@ -176,7 +172,7 @@ def write_codec(source: str | Path, directory: str | Path, *, revision: str | No
 def _find(location: str | Path, revision: str | None) -> _Checkpoint:
     directory = local_directory(location, revision)
     where = f"MusicGen {location}"
-    raw = read_json(directory / "config.json")
+    raw = read_config(directory)
     kind = raw.get("model_type")
     if kind not in ("musicgen", "musicgen_decoder"):
         raise ConfigError(
