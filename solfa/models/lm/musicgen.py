@@ -1,7 +1,7 @@
 """MusicGen checkpoints of transformers, in and out: `facebook/musicgen-*` or a directory, bare decoder or whole model.
 
 A whole model (`MusicgenForConditionalGeneration`) also holds a T5 and an EnCodec. They are not touched here: they stay
-in their file, can be written out as checkpoints of their own, and are carried along when the decoder is saved again.
+in their file, and are carried along when the decoder is saved again.
 """
 
 import logging
@@ -35,8 +35,6 @@ _logger = logging.getLogger(__name__)
 _PROJECTION = "enc_to_dec_proj."
 _PARTS = ("text_encoder", "audio_encoder")
 _BESIDE = ("*.json", "*.model")
-_TOKENIZER = ("tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "*.model")
-_FEATURES = ("preprocessor_config.json",)
 
 
 class WeightsReport(NamedTuple):
@@ -159,16 +157,6 @@ def save_musicgen(
         write_checkpoint(folder, config, tensors)
 
 
-def write_text_encoder(source: str | Path, directory: str | Path, *, revision: str | None = None) -> None:
-    """Write the T5 inside a whole model, with its tokenizer, into a new directory that transformers loads by itself."""
-    _write_part(_find(source, revision), "text_encoder", "T5EncoderModel", _TOKENIZER, Path(directory))
-
-
-def write_codec(source: str | Path, directory: str | Path, *, revision: str | None = None) -> None:
-    """Write the EnCodec inside a whole model into a new directory that loads as a codec."""
-    _write_part(_find(source, revision), "audio_encoder", "EncodecModel", _FEATURES, Path(directory))
-
-
 def _find(location: str | Path, revision: str | None) -> _Checkpoint:
     directory = local_directory(location, revision)
     where = f"MusicGen {location}"
@@ -228,15 +216,3 @@ def _in_float32(raw: Mapping[str, Any]) -> dict[str, Any]:
     spelled = {key: _in_float32(value) if isinstance(value, dict) else value for key, value in raw.items()}
     typed = spelled.pop("torch_dtype", None) or spelled.get("dtype")
     return {**spelled, "dtype": "float32"} if typed else spelled
-
-
-def _write_part(
-    checkpoint: _Checkpoint, part: str, architecture: str, beside: tuple[str, ...], directory: Path
-) -> None:
-    config = checkpoint.raw.get(part) if checkpoint.is_whole else None
-    tensors = TensorFiles(checkpoint.directory).part(f"{part}.")
-    if not isinstance(config, dict) or not tensors:
-        raise ConfigError(f"{checkpoint.where}: expected a whole model with its {part}, found a decoder without one")
-    with new_directory(directory) as folder:
-        copy_beside(checkpoint.directory, folder, beside)
-        write_checkpoint(folder, {**config, "architectures": [architecture]}, tensors)
