@@ -10,13 +10,13 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from solfa.environment.ranks import usable_cores
 from solfa.errors import ConfigError
+from solfa.experiments.dora_adapter import supply_run
 from solfa.experiments.exits import sentences
 from solfa.experiments.processes.children import GRACE_SECONDS, Family
 from solfa.xp.layout import worker_log_path
@@ -117,22 +117,13 @@ def free_port() -> int:
 
 def supply_dora() -> None:
     """Let `dora run` start workers our way, and check the settings before `--clear` deletes anything."""
-    import dora.run
 
     def start_ddp_workers(main: "ExperimentMain", argv: Sequence[str], num_workers: int | None = None) -> None:
         with sentences():
             sys.exit(start_workers(main, argv, num_workers))
 
-    dora.run.start_ddp_workers = start_ddp_workers  # type: ignore[attr-defined]
-    dora.run.check_job_and_clear = _checked_first(dora.run.check_job_and_clear)
+    def check_first(main: "ExperimentMain", argv: Sequence[str]) -> None:
+        with sentences():
+            main.check(main.compose(argv), is_cleared=True)
 
-
-def _checked_first(clear_job: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(clear_job)
-    def checked(argv: Sequence[str], main: "ExperimentMain", clear: bool = False) -> None:
-        if clear:
-            with sentences():
-                main.check(main.compose(argv), is_cleared=True)
-        clear_job(argv, main, clear)
-
-    return checked
+    supply_run(start_ddp_workers, check_first)
