@@ -25,3 +25,10 @@ class Interrupted(SolfaError):  # noqa: N818 - nothing is wrong: it ends a comma
     def __init__(self, sentence: str, exit_code: int) -> None:
         super().__init__(sentence)
         self.exit_code = exit_code
+
+
+def exit_code(error: SolfaError) -> int:
+    """Say how a process ends that stops for an error: 2 for bad input, 1 for work that had to stop."""
+    if isinstance(error, Interrupted):
+        return error.exit_code
+    return 2 if isinstance(error, ConfigError | StoreError | AudioError) else 1

@@ -80,6 +80,7 @@ def _run_here(main: "ExperimentMain", name: str, experiments: "list[GridExperime
 
     from solfa.experiments.processes.ddp import run_command
     from solfa.experiments.processes.local_grid import Job, run_jobs
+    from solfa.xp.layout import OUTPUT
 
     jobs = [
         Job(one.name, run_command(main, one.xp.argv), one.xp.folder, "done" if one.is_done() else "waiting")
@@ -102,7 +103,7 @@ def _run_here(main: "ExperimentMain", name: str, experiments: "list[GridExperime
         console.print(_table(name, experiments, jobs))
     for job in jobs:
         if job.state == "failed":
-            where = visible(str(job.folder / "output.log"))
+            where = visible(str(job.folder / OUTPUT))
             console.print(f"[red]failed[/] with {job.exit_code}: {where}", soft_wrap=True, highlight=False)
     return code
 

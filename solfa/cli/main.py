@@ -23,7 +23,7 @@ from solfa.cli import (
     pre_encode,
     train,
 )
-from solfa.errors import AudioError, ConfigError, Interrupted, SolfaError, StoreError
+from solfa.errors import SolfaError, exit_code
 from solfa.ui.terminal.console import errors, visible
 from solfa.version import __version__
 
@@ -71,12 +71,8 @@ def main() -> None:
     """Run the command line; what a user can act on is answered with one sentence."""
     try:
         app()
-    except (ConfigError, StoreError, AudioError) as error:
-        _leave(str(error), 2)
-    except Interrupted as error:
-        _leave(str(error), error.exit_code)
     except SolfaError as error:
-        _leave(str(error), 1)
+        _leave(str(error), exit_code(error))
     except BrokenPipeError:
         # The reader of our output has gone (`solfa status … | head`); nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

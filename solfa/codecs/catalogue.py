@@ -1,7 +1,6 @@
 """`load_codec`: from a text (a name, a directory, a Hub id, an experiment, a stable-audio-tools config) to a codec."""
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from solfa.codecs.families.mimi import MimiCodec
 from solfa.codecs.families.mulaw import MulawOptions
 from solfa.codecs.families.oobleck import OobleckCodec
 from solfa.codecs.families.quantized import WaveformCodec
-from solfa.codecs.families.trained import BEST, OwnCodec
+from solfa.codecs.families.trained import OwnCodec
 from solfa.codecs.inference import Precision
 from solfa.codecs.protocol import Codec
 from solfa.codecs.spec import parse_spec
@@ -24,8 +23,9 @@ from solfa.codecs.stable_audio_tools.autoencoder import load_stable_audio
 from solfa.config import nearest, parse_config
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
+from solfa.pretrained.hub import is_hub_id
+from solfa.xp.layout import ARGV, BEST
 from solfa.xp.paths import resolve_path
-from solfa.xp.record import ARGV
 
 __all__ = ["FAMILIES", "NAMES", "Precision", "load_codec"]
 
@@ -156,8 +156,6 @@ NAMES: dict[str, BuiltIn | Quantized | Published] = {
 }
 """Codecs with a name of their own."""
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-
 
 def load_codec(
     spec: str | Path, *, device: str = "cpu", precision: Precision | None = None, **options: object
@@ -200,7 +198,7 @@ def _resolve(head: str) -> Reference:
         return Pretrained(path.absolute())
     if path.is_file():
         return StableAudio(path.absolute())
-    if _HUB_ID.fullmatch(head) and not head.endswith((".json", ".ckpt", ".safetensors")):
+    if "/" in head and is_hub_id(head) and not head.endswith((".json", ".ckpt", ".safetensors")):
         return Pretrained(head)
     if "/" in head or path.suffix:
         raise ConfigError(f"codec {head}: no such directory or file")

@@ -1,11 +1,7 @@
 """Checkpoints in the `save_pretrained` layout, local or on the Hub, read by the library that wrote them."""
 
-import json
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +10,9 @@ import torch
 from solfa.codecs.inference import Precision
 from solfa.codecs.spec import CodecSpec
 from solfa.errors import ConfigError
-from solfa.pretrained.tensors import check_accounted
+from solfa.files.json_objects import read_object
+from solfa.pretrained.account import check_loaded
+from solfa.pretrained.hub import find_config, quiet_loading, unreachable
 
 
 @dataclass(frozen=True)
@@ -44,44 +42,15 @@ class Checkpoint:
 
 def read_config(checkpoint: Checkpoint) -> Mapping[str, Any] | None:
     """Read `config.json`; None when there is none in this place."""
-    path = _local_config(checkpoint) if isinstance(checkpoint.location, Path) else _hub_config(checkpoint)
-    if path is None:
-        return None
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"codec {checkpoint.name}: {path} is not JSON ({error})") from error
-    if not isinstance(config, dict):
-        raise ConfigError(f"codec {checkpoint.name}: expected a JSON object in {path}")
-    return config
-
-
-def _local_config(checkpoint: Checkpoint) -> Path | None:
-    path = Path(checkpoint.location, checkpoint.subfolder, "config.json")
-    return path if path.is_file() else None
-
-
-def _hub_config(checkpoint: Checkpoint) -> Path | None:
-    from transformers.utils.hub import cached_file
-
-    try:
-        path = cached_file(
-            checkpoint.location,
-            "config.json",
-            subfolder=checkpoint.subfolder,
-            # Offline, a file that does not exist and one that was never downloaded look the same. The root's may be
-            # absent (a pipeline has none), the subfolder's is the last that is looked for.
-            _raise_exceptions_for_missing_entries=bool(checkpoint.subfolder),
-        )
-    except OSError as error:
-        raise _unreachable(checkpoint) from error
-    return None if path is None else Path(path)
+    path = find_config(checkpoint.location, checkpoint.subfolder, f"codec {checkpoint.name}: the Hub model")
+    return None if path is None else read_object(path, ConfigError, f"codec {checkpoint.name}: {path}")
 
 
 def load_pretrained(checkpoint: Checkpoint, model_class: Any) -> Any:
     """Call the library's `from_pretrained` in float32 and refuse weights that do not fit, by name."""
+    library = model_class.__module__.partition(".")[0]
     try:
-        with _quiet(model_class, bars=not isinstance(checkpoint.location, Path)):
+        with quiet_loading(library, bars=not isinstance(checkpoint.location, Path)):
             model, info = model_class.from_pretrained(
                 checkpoint.location,
                 **({"subfolder": checkpoint.subfolder} if checkpoint.subfolder else {}),
@@ -93,12 +62,7 @@ def load_pretrained(checkpoint: Checkpoint, model_class: Any) -> Any:
             )
     except OSError as error:
         raise _unreachable(checkpoint) from error
-    check_accounted(
-        info["missing_keys"],
-        info["unexpected_keys"],
-        [f"{name} {list(found)} instead of {list(wanted)}" for name, found, wanted in info["mismatched_keys"]],
-        f"codec {checkpoint.name}",
-    )
+    check_loaded(info, f"codec {checkpoint.name}")
     return model
 
 
@@ -108,27 +72,4 @@ def _unreachable(checkpoint: Checkpoint) -> ConfigError:
             f"codec {checkpoint.name}: no weights could be read from {checkpoint.location / checkpoint.subfolder}; "
             "expected a directory as save_pretrained writes it, with config.json and .safetensors"
         )
-    return ConfigError(
-        f"codec {checkpoint.name}: the Hub model {checkpoint.location!r} is neither in the local cache nor reachable; "
-        "connect to the network once, or pass a local directory instead of the name"
-    )
-
-
-@contextmanager
-def _quiet(model_class: Any, bars: bool) -> Iterator[None]:
-    """Silence the library's own report (what matters of it becomes one sentence), and its bars unless it downloads."""
-    library = model_class.__module__.partition(".")[0]
-    logging = import_module(f"{library}.utils.logging")
-    verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    if not bars:
-        logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            # diffusers builds its layers with the weight norm that torch deprecates.
-            warnings.simplefilter("ignore", FutureWarning)
-            yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if had_bars:
-            logging.enable_progress_bar()
+    return unreachable(checkpoint.location, f"codec {checkpoint.name}: the Hub model")

@@ -18,11 +18,6 @@ def stable_key(*parts: str | int) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "little")
 
 
-def item_rng(seed: int, epoch: int, clip_id: str) -> np.random.Generator:
-    """Make the random generator of one clip in one epoch."""
-    return np.random.Generator(np.random.PCG64(stable_key("item", seed, epoch, clip_id)))
-
-
 def crop_start(seed: int, epoch: int, clip_id: str, slack: int) -> int:
     """Draw the first frame of a clip's crop, uniformly from 0 to `slack` inclusive."""
     # A whole generator for one number would cost 18 us a clip, as much as reading it; the hash alone costs 1.

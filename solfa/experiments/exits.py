@@ -1,14 +1,11 @@
 """How a run ends that a user has to do something about: one sentence on the terminal, and an exit code."""
 
-import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from solfa.errors import AudioError, ConfigError, SolfaError, StoreError
-
-logger = logging.getLogger(__name__)
+from solfa.errors import SolfaError, exit_code
 
 
 @contextmanager
@@ -21,7 +18,7 @@ def sentences() -> Iterator[None]:
 
 
 def leave(error: SolfaError) -> NoReturn:
-    """End this process: exit code 2 for bad input, 1 for a run that had to stop."""
+    """End this process with the sentence of an error and the exit code that belongs to it."""
     sys.stderr.write(f"solfa: {error}\n")
     sys.stderr.flush()
-    sys.exit(2 if isinstance(error, ConfigError | StoreError | AudioError) else 1)
+    sys.exit(exit_code(error))

@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from solfa.xp.layout import HISTORY
+
 if TYPE_CHECKING:
     from solfa.generate.model import Model
 
@@ -21,7 +23,7 @@ class Run:
     @property
     def history(self) -> list[dict[str, dict[str, float]]]:
         """One entry per epoch: {stage: {metric: value}}."""
-        path = self.folder / "history.json"
+        path = self.folder / HISTORY
         entries: list[dict[str, dict[str, float]]] = json.loads(path.read_text("utf-8")) if path.is_file() else []
         return entries
 

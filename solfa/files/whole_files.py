@@ -8,8 +8,13 @@ A process killed between any two of these steps leaves at most a temporary file.
 import errno
 import os
 import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from solfa.errors import ConfigError
 from solfa.files.crash_points import crash_point
 
 TEMPORARY = ".tmp"
@@ -94,3 +99,18 @@ def replace_atomically(path: str | Path, content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_directory(directory: Path) -> Iterator[Path]:
+    """Give a temporary directory that gets its name when everything in it is written."""
+    if directory.exists():
+        raise ConfigError(f"{directory}: already exists; choose a new directory, or remove it")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        temporary.rename(directory)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -10,13 +10,14 @@ from torch import Tensor
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.families.trained import OwnCodec
 from solfa.errors import ConfigError
+from solfa.files.whole_files import new_directory
 from solfa.generate.catalogue import GENERATORS
 from solfa.generate.model import Model, build_model, find_folder, load_model
 from solfa.generate.trained_folder import Trained, exported_config, read_trained
 from solfa.models.codec.codec_files import save_codec_model
 from solfa.models.lm.conditioned import ConditionedLM
 from solfa.models.lm.musicgen_export import export_musicgen
-from solfa.pretrained.checkpoint_files import new_directory, write_checkpoint
+from solfa.pretrained.directory import write_checkpoint
 from solfa.pretrained.tensors import weights_sha256
 from solfa.xp.card import write_card
 from solfa.xp.record import read_experiment

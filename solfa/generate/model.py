@@ -25,7 +25,7 @@ from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, devic
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import DrawsSamples, OnAudio
 from solfa.generate.trained_folder import Trained, read_trained
-from solfa.pretrained.checkpoint_files import local_directory
+from solfa.pretrained.hub import local_directory
 from solfa.xp.record import find_experiment
 from solfa.xp.state_file import load_module
 

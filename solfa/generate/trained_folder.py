@@ -15,10 +15,10 @@ from typing import Any
 from torch import Tensor
 
 from solfa.errors import ConfigError, StoreError
-from solfa.pretrained.checkpoint_files import TensorFiles
+from solfa.pretrained.tensors import TensorFiles
 from solfa.version import __version__
-from solfa.xp.record import CONFIG
-from solfa.xp.state_file import BEST, read_state
+from solfa.xp.layout import BEST, CONFIG
+from solfa.xp.state_file import read_state
 
 MODEL_TYPE = "solfa_model"
 FORMAT_VERSION = 1

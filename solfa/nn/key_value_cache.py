@@ -56,8 +56,3 @@ class KeyValueCache:
     def advance(self, num_steps: int) -> None:
         """Count the steps that all layers have appended."""
         self.position += num_steps
-
-    def reset(self) -> None:
-        """Forget everything, keeping the memory."""
-        self.position = 0
-        self.cross = [None] * len(self.cross)

@@ -21,7 +21,6 @@ from pydantic import Field
 from torch import Tensor
 
 from solfa.config import Config
-from solfa.errors import ConfigError
 from solfa.ops.mulaw import mulaw_bend, mulaw_decode, mulaw_encode, mulaw_unbend
 
 Bits = Annotated[int, Field(ge=2, le=16)]
@@ -29,18 +28,13 @@ Bits = Annotated[int, Field(ge=2, le=16)]
 
 
 class _Classes(Config):
-    """How many classes there are, and which of them is silence."""
+    """How many classes there are; silence is the middle one."""
 
     bits: Bits
 
     @property
     def num_classes(self) -> int:
         return 1 << self.bits
-
-    @property
-    def start_class(self) -> int:
-        """The class of silence: what comes before the first sample."""
-        return self.num_classes // 2
 
 
 class LinearGrid(_Classes):
@@ -111,29 +105,8 @@ class Cells(NamedTuple):
     upper: Float64[Tensor, "V"]
 
 
-class ClassRanges(NamedTuple):
-    """Neighbouring classes of one grid, from `first` to `last` included, for each class of a coarser grid."""
-
-    first: Int64[Tensor, "V"]
-    last: Int64[Tensor, "V"]
-
-
 def cells_on(grid: Grid, other: Grid) -> Cells:
     """Give the cells of `other` as intervals of positions on `grid`; the outermost are infinite."""
     borders = grid.positions(other.borders())
     infinity = borders.new_tensor([torch.inf])
     return Cells(torch.cat([-infinity, borders]), torch.cat([borders, infinity]))
-
-
-def class_ranges_on(grid: Grid, coarse: Grid) -> ClassRanges:
-    """Give the classes of `grid` whose amplitudes are in each cell of `coarse`."""
-    counts = coarse.to_classes(grid.to_audio(torch.arange(grid.num_classes))).bincount(minlength=coarse.num_classes)
-    num_empty = int((counts == 0).sum())
-    if num_empty:
-        raise ConfigError(
-            f"quantization: expected a grid with classes in every cell of {coarse.kind} at {coarse.bits} bits, "
-            f"found {grid.kind} at {grid.bits} bits, which has none in {num_empty} of {coarse.num_classes} cells; "
-            "take a finer grid, or the cells as intervals"
-        )
-    last = counts.cumsum(0) - 1
-    return ClassRanges(last - counts + 1, last)

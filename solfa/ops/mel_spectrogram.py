@@ -21,12 +21,6 @@ def mel_to_hz(mel: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
     return np.asarray(700.0 * (10.0 ** (mel / 2595.0) - 1.0))
 
 
-def mel_centres_hz(num_bands: int, max_hz: float, min_hz: float = 0.0) -> Float[np.ndarray, "F"]:
-    """Give the middle frequency of every band."""
-    low, high = hz_to_mel(np.array([min_hz, max_hz]))
-    return mel_to_hz(np.linspace(low, high, num_bands + 2)[1:-1])
-
-
 def mel_filters(
     num_bands: int, fft_size: int, sample_rate: int, max_hz: float, min_hz: float = 0.0
 ) -> Float[np.ndarray, "F bins"]:

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from solfa.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from solfa.pretrained.checkpoint_files import TensorFiles
-    from solfa.pretrained.tensors import load_exactly, read_state_dict, weights_sha256
+    from solfa.pretrained.account import load_exactly
+    from solfa.pretrained.tensors import TensorFiles, read_state_dict, weights_sha256
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "solfa.pretrained.checkpoint_files": ["TensorFiles"],
-            "solfa.pretrained.tensors": ["load_exactly", "read_state_dict", "weights_sha256"],
+            "solfa.pretrained.account": ["load_exactly"],
+            "solfa.pretrained.tensors": ["TensorFiles", "read_state_dict", "weights_sha256"],
         },
     )
 

@@ -1,14 +1,62 @@
-"""Weights with every tensor accounted for: reading files, hashing, and loading that names what does not fit."""
+"""Tensors in files, read without running code: one file, or the directory of a checkpoint; and their hash."""
 
 import hashlib
-import pickle
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from solfa.errors import ConfigError
+from solfa.files.torch_files import read_plain
+from solfa.pretrained.directory import read_json
+
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+"""In the order in which they are looked for; a shard index is the name and `.index.json`."""
+
+
+class TensorFiles:
+    """The tensors of a checkpoint's directory by name, read when asked for: what is not asked for costs no memory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._readers = dict(_readers(_weight_files(directory)))
+
+    @property
+    def names(self) -> set[str]:
+        return set(self._readers)
+
+    def read(self, name: str) -> Tensor:
+        """Read one tensor, with the dtype of the file."""
+        reader = self._readers[name]
+        tensor: Tensor = reader[name] if isinstance(reader, dict) else reader.get_tensor(name)
+        return tensor
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Give the shape of a tensor without reading it."""
+        reader = self._readers[name]
+        return tuple(reader[name].shape if isinstance(reader, dict) else reader.get_slice(name).get_shape())
+
+    def part(self, prefix: str) -> dict[str, Tensor]:
+        """Read all tensors whose names begin so, under the rest of their names, each into memory of its own."""
+        # Tied tensors of a torch file share theirs, which safetensors would refuse to write.
+        found = sorted(name for name in self.names if name.startswith(prefix))
+        return {name.removeprefix(prefix): self.read(name).clone() for name in found}
+
+
+def read_state_dict(path: Path) -> dict[str, Tensor]:
+    """Read tensors from `.safetensors`, or from a torch file that holds nothing but tensors and plain values."""
+    if not path.is_file():
+        raise ConfigError(f"checkpoint {path}: no such file")
+    if path.suffix == ".safetensors":
+        file = _open_safetensors(path)
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+    content = _load_torch(path, mmap=False)
+    state = content.get("state_dict", content) if isinstance(content, dict) else content
+    if not _is_state_dict(state):
+        raise ConfigError(f"checkpoint {path}: expected a dictionary of tensors, or one under 'state_dict'")
+    return {str(name): value.detach() for name, value in state.items()}
 
 
 def weights_sha256(state: Mapping[str, Tensor]) -> str:
@@ -27,67 +75,51 @@ def weights_sha256(state: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Read tensors from `.safetensors`, or from a torch file that holds nothing but tensors and plain values."""
-    if not path.is_file():
-        raise ConfigError(f"checkpoint {path}: no such file")
-    if path.suffix == ".safetensors":
-        return _read_safetensors(path)
+def _weight_files(directory: Path) -> list[Path]:
+    for name in _WEIGHTS:
+        index = directory / f"{name}.index.json"
+        if index.is_file():
+            shards = read_json(index).get("weight_map", {})
+            return [directory / shard for shard in sorted(set(shards.values()))]
+        if (directory / name).is_file():
+            return [directory / name]
+    raise ConfigError(f"checkpoint {directory}: expected {' or '.join(_WEIGHTS)} (or shards of one), found neither")
+
+
+def _readers(paths: list[Path]) -> Iterator[tuple[str, Any]]:
+    for path in paths:
+        if not path.is_file():
+            raise ConfigError(f"checkpoint {path}: the shard index names it, but there is no such file")
+        reader = _open_safetensors(path) if path.suffix == ".safetensors" else _open_torch(path)
+        for name in reader.keys():  # noqa: SIM118 - a safetensors file has keys() but is no mapping
+            yield name, reader
+
+
+def _open_safetensors(path: Path) -> Any:
+    from safetensors import SafetensorError, safe_open
+
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ConfigError(
-            f"checkpoint {path}: expected a torch file of tensors and plain values, found something else "
-            f"({str(error).splitlines()[0]}); export it as .safetensors"
-        ) from error
-    state = content.get("state_dict", content) if isinstance(content, dict) else content
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise ConfigError(f"checkpoint {path}: expected a dictionary of tensors, or one under 'state_dict'")
-    return {str(name): value.detach() for name, value in state.items()}
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return dict(load_file(path))
+        return safe_open(path, framework="pt")
     except SafetensorError as error:
         raise ConfigError(f"checkpoint {path}: not a safetensors file ({error})") from error
 
 
-def load_exactly(model: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
-    """Copy `state` into `model`; any tensor that is missing, left over or of another shape is an error."""
-    own = model.state_dict()
-    check_accounted(
-        missing=own.keys() - state.keys(),
-        unexpected=state.keys() - own.keys(),
-        mismatched=[
-            f"{name} {list(state[name].shape)} instead of {list(own[name].shape)}"
-            for name in own.keys() & state.keys()
-            if state[name].shape != own[name].shape
-        ],
-        where=where,
-    )
-    model.load_state_dict(dict(state))
+def _open_torch(path: Path) -> Any:
+    content = _load_torch(path, mmap=True)
+    if not _is_state_dict(content):
+        raise ConfigError(f"checkpoint {path}: expected a dictionary of tensors by name")
+    return content
 
 
-def check_accounted(
-    missing: Collection[str], unexpected: Collection[str], mismatched: Collection[str], where: str
-) -> None:
-    """Raise one sentence that names the tensors which a checkpoint lacks, has too many, or has in another shape."""
-    parts = [
-        f"{kind} {_listed(sorted(names))}"
-        for kind, names in (("missing", missing), ("unexpected", unexpected), ("of another shape", mismatched))
-        if names
-    ]
-    if parts:
+def _load_torch(path: Path, *, mmap: bool) -> Any:
+    try:
+        return read_plain(path, mmap=mmap)
+    except ValueError as reason:
         raise ConfigError(
-            f"{where}: the weights do not fit the architecture: {'; '.join(parts)}; "
-            "pass the checkpoint that belongs to this configuration"
-        )
+            f"checkpoint {path}: expected a torch file of tensors and plain values, found {reason}; "
+            "export it as .safetensors"
+        ) from reason
 
 
-def _listed(names: list[str], limit: int = 8) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
+def _is_state_dict(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(tensor, Tensor) for tensor in value.values())

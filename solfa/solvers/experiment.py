@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from solfa.files.whole_files import replace_atomically
 from solfa.solvers.watchers.protocol import Watcher, Watchers
-from solfa.xp.record import HISTORY
+from solfa.xp.layout import HISTORY, stage_path
 
 
 class Experiment(NamedTuple):
@@ -22,8 +22,12 @@ class Experiment(NamedTuple):
 
     def write_history(self, history: Sequence[Mapping[str, Mapping[str, float]]]) -> None:
         """Write the metrics of all epochs, stage by stage, where Dora looks for them."""
-        self.write_json(HISTORY, list(history))
+        _write_json(self.folder / HISTORY, list(history))
 
-    def write_json(self, name: str, value: Any) -> None:
-        """Write a file of plain values into the folder."""
-        replace_atomically(self.folder / name, json.dumps(value, indent=2).encode())
+    def write_stage(self, stage: str, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Write what a stage found that was run alone."""
+        _write_json(stage_path(self.folder, stage), {"epoch": epoch, "metrics": dict(metrics)})
+
+
+def _write_json(path: Path, value: Any) -> None:
+    replace_atomically(path, json.dumps(value, indent=2).encode())

@@ -392,7 +392,7 @@ class StandardSolver(Generic[C]):
         with weights:
             metrics = self.run_stage(stage)
         if self.is_first_rank:
-            self.experiment.write_json(f"{stage}.json", {"epoch": self.epoch, "metrics": metrics})
+            self.experiment.write_stage(stage, self.epoch, metrics)
 
     def _due_stages(self) -> list[Stage]:
         last = self.epoch == self.cfg.optim.epochs

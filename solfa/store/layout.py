@@ -12,7 +12,6 @@
 Every file is create-only, so each step only ever adds to what the steps before it left.
 """
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TypeVar
 
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError, StoreError
+from solfa.files.json_objects import read_object
 from solfa.files.whole_files import create_once
 from solfa.store.schema import FORMAT_VERSION, Commit, DatasetInfo, FileRecord, Manifest, record_bytes
 
@@ -81,15 +81,11 @@ def manifests(root: Path) -> list[int]:
 
 def _read(model: type[R], path: Path, what: str) -> R:
     try:
-        values = json.loads(path.read_bytes())
+        values = read_object(path, StoreError, f"{path}: {what}", "the file was damaged")
     except FileNotFoundError:
         raise StoreError(f"{path}: {what} is missing") from None
     except OSError as error:
         raise StoreError(f"{path}: {what} cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: {what} is not readable JSON ({error}); the file was damaged") from None
-    if not isinstance(values, dict):
-        raise StoreError(f"{path}: {what} must be a JSON object, found {type(values).__name__}")
     try:
         return parse_config(model, values, str(path))
     except ConfigError as error:
@@ -112,10 +108,9 @@ def read_info(root: Path) -> DatasetInfo:
 
 def _peek_version(path: Path) -> object:
     try:
-        values = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return read_object(path, StoreError).get("format_version")
+    except (OSError, StoreError):
         return None  # reading it for good says what is wrong
-    return values.get("format_version") if isinstance(values, dict) else None
 
 
 def read_commit(root: Path, shard: int) -> Commit:

@@ -25,9 +25,7 @@ from solfa.store.export.file_names import flat_name
 from solfa.ui.html.excerpt import levels
 from solfa.ui.html.picture import spectrogram_db, spectrogram_png
 from solfa.ui.html.samples_page import Sample, render_samples
-
-FOLDER = "samples"
-INDEX = "index.html"
+from solfa.xp.layout import SAMPLES, SAMPLES_PAGE
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ class SampleWriter(Watcher):
     """Writes the clips of every `generate` stage below `folder/samples`, and the page that plays them."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / FOLDER
+        self.folder = folder / SAMPLES
 
     def clips(self, stage: str, epoch: int, clips: Sequence[GeneratedClip]) -> None:
         if stage != "generate" or not clips:
@@ -71,7 +69,7 @@ def write_sample(clip: GeneratedClip, folder: Path, extension: str = ".wav") -> 
 
 def write_index(folder: Path) -> Path:
     """Write the page of everything below `folder`; it is made of the files alone, so a resumed run shows all epochs."""
-    page = folder / INDEX
+    page = folder / SAMPLES_PAGE
     title = f"Samples of {folder.resolve().parent.name}"
     replace_atomically(page, render_samples(title, read_samples(folder)).encode("utf-8"))
     return page

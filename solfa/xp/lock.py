@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from solfa.errors import ConfigError
-
-LOCK = ".lock"
+from solfa.xp.layout import LOCK
 
 logger = logging.getLogger(__name__)
 

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from solfa.xp.layout import log_path
+
 _QUIET = ("httpx", "httpcore", "urllib3", "filelock", "fsspec", "submitit", "lightning.fabric", "matplotlib", "numba")
 _MARK = "_of_solfa"
 
@@ -23,13 +25,13 @@ class _Terminal(logging.StreamHandler[TextIO]):
 
 
 def log_to(folder: Path, rank: int) -> None:
-    """Send the log of this process to `solver.log.RANK`, behind what is there; on the first also to the terminal."""
+    """Send the log of this process to its file, behind what is there; on the first also to the terminal."""
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if hasattr(handler, _MARK)]:
         root.removeHandler(handler)
         handler.close()
     folder.mkdir(parents=True, exist_ok=True)
-    file = logging.FileHandler(folder / f"solver.log.{rank}", encoding="utf-8")
+    file = logging.FileHandler(log_path(folder, rank), encoding="utf-8")
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handlers: list[logging.Handler] = [file]
     if rank == 0:

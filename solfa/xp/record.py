@@ -1,12 +1,4 @@
-"""Experiments as their folders show them: found by signature and read without what trained them.
-
-xps/SIG/.argv.json      the overrides, as Dora wrote them
-xps/SIG/config.json     the whole configuration, once it ran
-xps/SIG/history.json    one entry per epoch: {stage: {metric: number}}
-xps/SIG/solver.log.0    the log of rank 0; other ranks have numbers of their own
-xps/SIG/checkpoint*.pt  what it continues from; best.pt has the weights of its best epoch
-xps/SIG/samples/EPOCH/  what it sounded like; samples/index.html shows all
-"""
+"""Experiments as their folders (`solfa.xp.layout`) show them: found by signature, read without what trained them."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,10 +7,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, StoreError
+from solfa.files.json_objects import parse_object
+from solfa.xp.layout import ARGV, BEST, CONFIG, HISTORY, SAMPLES, SAMPLES_PAGE, log_path, log_paths, state_paths
 
-ARGV, CONFIG, HISTORY, LOG = ".argv.json", "config.json", "history.json", "solver.log.0"
-SAMPLES, SAMPLES_PAGE = "samples", "index.html"
 CLIP_SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".mp3"})
 RECENT_SECONDS = 120.0
 """A log that was written so recently belongs to a run that is probably still at it."""
@@ -55,7 +47,7 @@ class ExperimentRecord:
     @property
     def log(self) -> Path:
         """Where the log is, or will be."""
-        return self.folder / LOG
+        return log_path(self.folder)
 
     @property
     def samples(self) -> Path:
@@ -135,8 +127,8 @@ def read_experiment(folder: str | Path) -> ExperimentRecord:
     faults: list[str] = []
     overrides = _read(folder / ARGV, list, faults) or []
     entries = _read(folder / HISTORY, list, faults) or []
-    checkpoints = _checkpoints(folder)
-    written = [folder / HISTORY, *folder.glob("solver.log.*"), *checkpoints]
+    checkpoints = tuple(state_paths(folder))
+    written = [folder / HISTORY, *log_paths(folder), *checkpoints]
     return ExperimentRecord(
         folder=folder,
         overrides=tuple(str(override) for override in overrides),
@@ -148,6 +140,23 @@ def read_experiment(folder: str | Path) -> ExperimentRecord:
         changed=_changed(folder),
         faults=tuple(faults),
     )
+
+
+def expect_trained(folder: Path, where: str = "") -> None:
+    """Refuse a folder that does not hold the settings and the best weights of an experiment."""
+    for name in (CONFIG, BEST):
+        if not (folder / name).is_file():
+            raise ConfigError(f"{where or folder}: expected a trained experiment, found no {name}; train it first")
+
+
+def read_settings(folder: Path, advice: str = "") -> dict[str, Any]:
+    """Read the settings that an experiment ran with, as plain values."""
+    path = folder / CONFIG
+    try:
+        return parse_object(path.read_bytes())
+    except ValueError as error:
+        sentence = f"{path}: expected the settings of a run, found no JSON object ({error})"
+        raise StoreError(f"{sentence}; {advice}" if advice else sentence) from None
 
 
 def as_epoch(entry: Mapping[str, Any]) -> Epoch:
@@ -188,10 +197,6 @@ def _read(path: Path, kind: type, faults: list[str]) -> Any:
     return value
 
 
-def _checkpoints(folder: Path) -> tuple[Path, ...]:
-    return tuple(sorted([*folder.glob("best.pt"), *folder.glob("checkpoint*.pt")]))
-
-
 def _clips(folder: Path) -> tuple[Path, ...]:
     paths = (folder / SAMPLES).rglob("*")
     return tuple(sorted(path for path in paths if path.suffix.lower() in CLIP_SUFFIXES))
@@ -199,5 +204,5 @@ def _clips(folder: Path) -> tuple[Path, ...]:
 
 def _changed(folder: Path) -> float:
     """When the newest of the folder's own records was written."""
-    paths = (folder / name for name in (ARGV, CONFIG, HISTORY, LOG))
+    paths = (*(folder / name for name in (ARGV, CONFIG, HISTORY)), log_path(folder))
     return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)

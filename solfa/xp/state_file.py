@@ -1,12 +1,6 @@
-"""Files of training state: written whole or not at all, read without running any code that they hold.
-
-XP/checkpoint.pt         the last state, to go on from
-XP/checkpoint_0012.pt    a copy of the state after epoch 12 (`checkpoint.save_every`, `checkpoint.keep_last`)
-XP/best.pt               the weights of the best epoch, and nothing else: what generating and fine-tuning need
-"""
+"""Files of training state: written whole or not at all, read without running any code that they hold."""
 
 import os
-import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,14 +11,11 @@ from torch import Tensor, nn
 
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
+from solfa.files.torch_files import read_plain
 from solfa.files.whole_files import sync
+from solfa.xp.layout import leftovers
 
 FORMAT = 1
-LAST = "checkpoint.pt"
-BEST = "best.pt"
-_COPY = re.compile(r"checkpoint_(\d+)\.pt")
-_CODE = re.compile(r"GLOBAL (\S+)")
-"""How torch names what a file wants to call."""
 
 
 def write_state(path: Path, state: Mapping[str, Any]) -> None:
@@ -45,32 +36,14 @@ def write_state(path: Path, state: Mapping[str, Any]) -> None:
 def read_state(path: str | Path) -> dict[str, Any]:
     """Read a state to the CPU, refusing anything but tensors and plain values."""
     path = Path(path)
-    with path.open("rb") as file:
-        try:
-            state = torch.load(file, map_location="cpu", weights_only=True)
-        except MemoryError:
-            raise
-        except Exception as error:
-            # Bytes that are no checkpoint fail anywhere in torch: a KeyError, a UnicodeDecodeError, an OSError. What
-            # it says of them is not repeated: it recommends to read the file unsafely.
-            code = _CODE.search(str(error))
-            reason = f"code in it ({code[1]}), which is not run" if code else "another file, or a damaged one"
-            raise StoreError(f"{path}: expected a checkpoint written by Solfa, found {reason}") from None
+    try:
+        state = read_plain(path)
+    except ValueError as reason:
+        raise StoreError(f"{path}: expected a checkpoint written by Solfa, found {reason}") from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         found = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise StoreError(f"{path}: expected a checkpoint of format {FORMAT}, found {found!r}")
     return state
-
-
-def copy_path(folder: Path, epoch: int) -> Path:
-    """Name the copy of an epoch's state."""
-    return folder / f"checkpoint_{epoch:04d}.pt"
-
-
-def copied_epochs(folder: Path) -> list[int]:
-    """List the epochs of which there is a copy."""
-    matches = (_COPY.fullmatch(path.name) for path in folder.glob("checkpoint_*.pt"))
-    return sorted(int(match[1]) for match in matches if match)
 
 
 def superfluous(epochs: list[int], keep_last: int | None) -> list[int]:
@@ -80,9 +53,8 @@ def superfluous(epochs: list[int], keep_last: int | None) -> list[int]:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of processes that were killed while they wrote."""
-    for pattern in (".*.pt.*", ".*.json.*"):
-        for path in folder.glob(pattern):
-            path.unlink(missing_ok=True)
+    for path in leftovers(folder):
+        path.unlink(missing_ok=True)
 
 
 def load_module(name: str, module: nn.Module, state: Mapping[str, Any]) -> None:

@@ -113,7 +113,7 @@ def test_what_cannot_be_read_becomes_a_failed_clip_with_its_reason(tmp_path: Pat
     expected = {
         "torn.wav": "not a readable .npy file of 100 bytes",
         "gone.wav": "missing",
-        "0000000000003": "not readable JSON",
+        "0000000000003": "not a JSON object",
         "mask.wav": "padding_mask has 4 entries for 9 frames",
         "silent.wav": "holds no frame",
         "nan.wav": "not finite",

@@ -15,7 +15,8 @@ import torch
 
 from solfa.config import parse_config
 from solfa.solvers.experiment import Experiment
-from solfa.xp.state_file import LAST, read_state
+from solfa.xp.layout import LAST
+from solfa.xp.state_file import read_state
 from tests.docs.pages import ROOT, Block, blocks
 from tests.integration.commands import solfa_here
 from tests.integration.own_solver import NextCodeConfig, NextCodeSolver

@@ -17,7 +17,7 @@ import torch
 
 from solfa.config import parse_config
 from solfa.solvers.experiment import Experiment
-from solfa.xp.state_file import LAST
+from solfa.xp.layout import LAST
 from tests.forked import expect_success, fork_ranks, free_port, launcher_variables
 from tests.solvers.toy import ToyConfig, ToySolver, toy_values
 

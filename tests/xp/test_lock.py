@@ -9,7 +9,8 @@ import time
 import pytest
 
 from solfa.errors import ConfigError
-from solfa.xp.lock import LOCK, locked
+from solfa.xp.layout import LOCK
+from solfa.xp.lock import locked
 
 HOLD = """
 import sys, time

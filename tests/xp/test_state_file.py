@@ -14,14 +14,8 @@ import torch
 from torch import nn
 
 from solfa.errors import StoreError
-from solfa.xp.state_file import (
-    copied_epochs,
-    copy_path,
-    read_state,
-    remove_leftovers,
-    superfluous,
-    write_state,
-)
+from solfa.xp.layout import copied_epochs, copy_path
+from solfa.xp.state_file import read_state, remove_leftovers, superfluous, write_state
 from tests.solvers.conftest import equal
 
 POINTS = ("checkpoint:before-rename", "checkpoint:after-rename")

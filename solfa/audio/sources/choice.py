@@ -11,10 +11,10 @@ from solfa.audio.sources.folder import FileSource, FolderSource
 from solfa.audio.sources.folder_walk import is_tar_name
 from solfa.audio.sources.location import locate
 from solfa.audio.sources.table import TableSource
-from solfa.audio.sources.table_rows import TABLE_EXTENSIONS, is_table_name
 from solfa.audio.sources.tar import TarSource, tar_fault
 from solfa.errors import ConfigError
 from solfa.files.printable_names import escape_path
+from solfa.files.table_rows import TABLE_EXTENSIONS, is_table_name
 
 __all__ = ["expand_numbers", "locate", "open_source"]
 

@@ -12,8 +12,9 @@ from solfa.audio.channels import Audio
 from solfa.audio.probe import probe
 from solfa.audio.reader import read_span
 from solfa.audio.recording import AudioInfo, Location, Recording
-from solfa.audio.sources.metadata import clean, find_caption
+from solfa.audio.sources.metadata import find_caption
 from solfa.errors import AudioError, ConfigError
+from solfa.files.json_objects import clean
 from solfa.files.printable_names import escape_path
 
 logger = logging.getLogger(__name__)

@@ -15,10 +15,10 @@ from solfa.audio.sources.custom_metadata import CustomMetadata, load_custom_meta
 from solfa.audio.sources.folder import FolderSource
 from solfa.audio.sources.folder_walk import is_tar_name
 from solfa.audio.sources.location import locate_recording, uri_below
-from solfa.audio.sources.metadata import parse_object
 from solfa.audio.sources.tar import TarSource, tar_fault
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError
+from solfa.files.json_objects import parse_strict
 from solfa.files.printable_names import escape_path, unescape_path
 
 
@@ -77,7 +77,7 @@ def open_dataset_config(path: Path, audio_root: Path | None) -> DatasetConfigSou
     """Read a dataset config; relative paths are looked for below `audio_root`, the config's folder, and here."""
     where = escape_path(path)
     try:
-        values: dict[str, Any] = parse_object(path.read_bytes())
+        values: dict[str, Any] = parse_strict(path.read_bytes())
     except (OSError, ValueError) as error:
         raise ConfigError(f"{where}: expected a stable-audio-tools dataset config, found: {error}") from None
     values.setdefault("datasets", ())

@@ -1,45 +1,16 @@
 """What a source says about a recording: JSON values, a caption, and the files beside the audio."""
 
-import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from solfa.audio.decoders.byte_range import regular_file_fault
+from solfa.files.json_objects import parse_strict
 
 CAPTION_FIELDS = ("caption", "text", "prompt", "description")
 SIDECAR_ERROR = "sidecar_error"
 """The metadata field that says why a side-car file could not be used."""
 MAX_SIDECAR_BYTES = 1 << 24
-
-
-def clean(value: Any) -> Any:
-    """Make a parsed JSON value strict: NaN and infinities become null, halves of surrogate pairs become `?`."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
-    if isinstance(value, list | tuple):
-        return [clean(item) for item in value]
-    if isinstance(value, dict):
-        return {clean(key): clean(item) for key, item in value.items()}
-    return value
-
-
-def parse_object(text: str | bytes) -> dict[str, Any]:
-    """Parse one JSON object; ValueError says in a few words what is wrong."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at column {error.colno}") from None
-    except UnicodeDecodeError:
-        raise ValueError("is not UTF-8") from None
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"expected an object, found {type(value).__name__}")
-    return {str(key): item for key, item in clean(value).items()}
 
 
 def find_caption(metadata: Mapping[str, Any]) -> str | None:
@@ -59,7 +30,7 @@ def merge_sidecars(text: bytes | None, object_text: bytes | None) -> tuple[str |
     faults = []
     if object_text is not None:
         try:
-            metadata = parse_object(object_text)
+            metadata = parse_strict(object_text)
         except ValueError as error:
             faults.append(f".json: {error}")
     caption = find_caption(metadata)

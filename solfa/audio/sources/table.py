@@ -17,10 +17,11 @@ from solfa.audio.sources.folder import file_recording
 from solfa.audio.sources.folder_walk import walk
 from solfa.audio.sources.keys import UniqueKeys
 from solfa.audio.sources.location import uri_below
-from solfa.audio.sources.metadata import SIDECAR_ERROR, find_caption, parse_object
-from solfa.audio.sources.table_rows import Row, read_rows
+from solfa.audio.sources.metadata import SIDECAR_ERROR, find_caption
 from solfa.errors import ConfigError
+from solfa.files.json_objects import parse_strict
 from solfa.files.printable_names import escape_path, unescape_path
+from solfa.files.table_rows import Row, read_rows
 
 PATH_FIELDS = ("path", "file", "filename", "audio_path", "audio")
 _AUDIOCRAFT_FIELDS = {"path", "duration", "sample_rate"}
@@ -138,7 +139,7 @@ class TableSource:
         if resolved.error is not None:
             return {SIDECAR_ERROR: resolved.error}
         try:
-            return parse_object(resolved.path.read_bytes())
+            return parse_strict(resolved.path.read_bytes())
         except (OSError, ValueError) as error:
             return {SIDECAR_ERROR: f"{escape_path(info_path)}: {error}"}
 

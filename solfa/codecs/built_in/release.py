@@ -20,7 +20,7 @@ from solfa.codecs.families.trained import OwnCodec
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
-from solfa.pretrained.checkpoint_files import read_json
+from solfa.pretrained.directory import read_json
 
 ROOT = Path(__file__).parent
 RELEASE = "release.json"

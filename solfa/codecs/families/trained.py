@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-import torch
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
@@ -20,12 +19,11 @@ from solfa.files.digest import value_sha256
 from solfa.models.codec.codec_files import build_apart, load_codec_model, save_codec_model
 from solfa.models.codec.config import CodecModelConfig
 from solfa.models.codec.network import CodecModel
-from solfa.pretrained.checkpoint_files import read_json
 from solfa.pretrained.tensors import weights_sha256
-from solfa.xp.record import CONFIG
+from solfa.xp.layout import BEST, CONFIG
+from solfa.xp.record import expect_trained, read_settings
+from solfa.xp.state_file import read_state
 
-BEST = "best.pt"
-"""The weights of an experiment's best epoch, in its folder."""
 SOLVER = "compression"
 """The solver that trains codecs."""
 
@@ -110,10 +108,8 @@ def export_codec(folder: Path, directory: Path, *, half: bool = False) -> OwnCod
 
 
 def _settings(folder: Path) -> Mapping[str, Any]:
-    for name in (CONFIG, BEST):
-        if not (folder / name).is_file():
-            raise ConfigError(f"codec {folder}: expected a trained experiment, found no {name}; train it first")
-    values = read_json(folder / CONFIG)
+    expect_trained(folder, f"codec {folder}")
+    values = read_settings(folder)
     if values.get("solver") != SOLVER:
         raise ConfigError(
             f"codec {folder}: expected an experiment that trains a codec, found one of the solver "
@@ -124,14 +120,7 @@ def _settings(folder: Path) -> Mapping[str, Any]:
 
 def _with_weights(model: CodecModel, best: Path) -> CodecModel:
     try:
-        weights = torch.load(best, map_location="cpu", weights_only=True)["states"]["model"]
-    except MemoryError:
-        raise
-    except Exception:
-        # Bytes that are no checkpoint fail anywhere in torch, and what it says recommends to read them unsafely.
-        raise StoreError(f"{best}: expected weights that Solfa wrote, found another file, or a damaged one") from None
-    try:
-        model.load_state_dict(weights)
+        model.load_state_dict(read_state(best).get("states", {}).get("model", {}))
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise StoreError(f"{best}: expected the weights of the model in {CONFIG}, found others ({reason})") from None

@@ -1,6 +1,5 @@
 """Autoencoders of stable-audio-tools (`model_config.json` and a checkpoint), run by diffusers and transformers."""
 
-import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,9 @@ from solfa.codecs.stable_audio_tools.model_config import SUPPORTED, DacRvq, Oobl
 from solfa.codecs.stable_audio_tools.tensor_names import dac_layout, oobleck_layout, unwrap
 from solfa.config import parse_config
 from solfa.errors import ConfigError
-from solfa.pretrained.tensors import load_exactly, read_state_dict
+from solfa.files.json_objects import read_object
+from solfa.pretrained.account import load_exactly
+from solfa.pretrained.tensors import read_state_dict
 
 
 def load_stable_audio(
@@ -23,22 +24,12 @@ def load_stable_audio(
 ) -> OobleckCodec | DacCodec:
     """Build the codec that `config_path` describes and fill it from `checkpoint.location`."""
     where = f"model config {config_path}"
-    header = parse_config(StableAudioHeader, _read_json(config_path), where)
+    header = parse_config(StableAudioHeader, read_object(config_path, ConfigError, where), where)
     model = _parse_model(header.model, where)
     state = unwrap(read_state_dict(Path(checkpoint.location)), f"checkpoint {checkpoint.location}")
     if isinstance(model, OobleckVae):
         return _oobleck_codec(model, header.sample_rate, state, checkpoint, options)
     return _dac_codec(model, header.sample_rate, state, checkpoint, options)
-
-
-def _read_json(path: Path) -> Mapping[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"model config {path}: not JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"model config {path}: expected a JSON object")
-    return content
 
 
 def _parse_model(model: Mapping[str, Any], where: str) -> OobleckVae | DacRvq:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from solfa.errors import ConfigError
-from solfa.pretrained.tensors import check_accounted
+from solfa.pretrained.account import check_accounted
 
 _TRAINING = (
     "autoencoder_ema.",

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 from pydantic import Field, field_validator
 
 from solfa.audio.file_types import AUDIO_EXTENSIONS
-from solfa.audio.sources.table_rows import TABLE_EXTENSIONS, Row, is_table_name, read_rows
 from solfa.config import Config, nearest
 from solfa.data.table.cells import CellKind, ColumnKinds, read_cells
 from solfa.errors import ConfigError
 from solfa.files.digest import file_sha256
 from solfa.files.printable_names import escape_path, unescape_path
+from solfa.files.table_rows import TABLE_EXTENSIONS, Row, is_table_name, read_rows
 
 
 class ClipTable(Config):

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from solfa.audio.recording import Location, Recording
 from solfa.audio.sources.custom_metadata import CustomMetadata
 from solfa.audio.sources.dataset_config import DatasetConfigSource, open_dataset_config
-from solfa.audio.sources.metadata import parse_object
 from solfa.errors import ConfigError
+from solfa.files.json_objects import parse_strict
 from solfa.files.printable_names import escape_path, unescape_path
 
 REJECTED = "rejected by get_custom_metadata"
@@ -61,7 +61,7 @@ def open_collected(path: Path) -> Collected:
         else collection
         for collection in source.collections
     )
-    return Collected(parse_object(path.read_bytes()), replace(source, collections=collections))
+    return Collected(parse_strict(path.read_bytes()), replace(source, collections=collections))
 
 
 def expect_recordings(collected: Collected, path: Path) -> None:

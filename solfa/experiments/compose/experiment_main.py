@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dora.conf import DoraConfig, SlurmConfig
-from dora.hydra import HydraMain, _simplify_argv
-from dora.xp import XP, get_xp, is_xp
+from dora.conf import SlurmConfig
+from dora.xp import XP
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -31,6 +30,7 @@ from solfa.experiments.compose.overrides import (
 )
 from solfa.experiments.compose.settings import Settings, read_settings, settle
 from solfa.experiments.compose.signature import difference
+from solfa.experiments.dora_adapter import Delta, DoraMain, last_of_each_key
 from solfa.experiments.exits import sentences
 from solfa.xp.lock import locked
 
@@ -38,27 +38,26 @@ SEARCH_PATH = "SOLFA_SEARCH_PATH"
 """The variable that names folders with YAML of one's own, laid out as `solfa/conf`."""
 
 
-class ExperimentMain(HydraMain):
+class ExperimentMain(DoraMain):
     """What the `dora` command finds in `solfa.train`, and what `solfa train` and `solfa grid` use."""
 
     def __init__(self, run: Callable[[XP], None]) -> None:
         """Take what runs an experiment, which raises a SolfaError for what a user can act on."""
         with sentences(), _one_line():
             self.environment = load_environment(os.environ)
-            super().__init__(run, config_name="config", config_path="conf", version_base="1.3")
+            super().__init__(run, config_path="conf")
 
     def compose(self, argv: Sequence[str]) -> XP:
         """Compose the experiment that `argv` describes; a mistake in it is a ConfigError."""
         check_overrides(argv, self._groups)
-        argv = _simplify_argv(argv)
+        argv = last_of_each_key(argv)
         with _one_line():
-            base, delta = self._get_base_config(argv)
+            base, chosen = self.compose_base(argv)
             unknown = unknown_keys(argv, plain(base), self._groups)
             check_group_names(unknown, self._groups)
             # The settings' own model knows more keys than the files hold; it is asked below.
-            cfg = self._get_config([f"++{text}" if text in unknown else text for text in argv])
-            delta += self._get_delta(base, cfg)
-        xp = XP(dora=self.dora, cfg=cfg, argv=argv, delta=delta)
+            composed = self.compose_values([f"++{text}" if text in unknown else text for text in argv])
+            xp = self.make_xp(argv, composed, [*chosen, *self.difference(base, composed)])
         if unknown:
             self._check_unknown(xp, unknown, base)
         return xp
@@ -115,30 +114,27 @@ class ExperimentMain(HydraMain):
             hint = f"; there is {', '.join(elsewhere)}" if elsewhere else ""
             raise ConfigError(f"{error}{hint}") from None
 
-    # The places where Dora's class asks for something.
+    # What Dora is told through its adapter.
 
-    def _get_dora(self) -> DoraConfig:
-        dora = super()._get_dora()
-        dora.dir = self.environment.dora_dir
-        return dora
+    @property
+    def dora_dir(self) -> Path:
+        return self.environment.dora_dir
 
-    def _main(self) -> None:
-        # Hydra's own `main` would compose everything once more, and read the folder's path as an override, which
-        # fails for one with a bracket or a comma in it.
-        with sentences():
-            if not is_xp():
-                raise ConfigError("multirun: Hydra's -m is not used here; write a grid, see `solfa grid --help`")
-            self.main(get_xp())
-
-    def _get_config_groups(self) -> list[str]:
+    def group_names(self) -> list[str]:
         self._groups = find_groups([self.full_config_path, *_own_folders()])
         return list(self._groups)
 
-    def _get_config_noinit(self, overrides: Sequence[str] = ()) -> DictConfig:
-        return super()._get_config_noinit([*_search_path(), *overrides])
+    def first_overrides(self) -> list[str]:
+        return _search_path()
 
-    def _get_delta(self, init: DictConfig, other: DictConfig) -> list[tuple[str, Any]]:
-        return difference(plain(init), plain(other))
+    def difference(self, base: DictConfig, composed: DictConfig) -> Delta:
+        return difference(plain(base), plain(composed))
+
+    def run_entered(self, xp: XP | None) -> None:
+        with sentences():
+            if xp is None:
+                raise ConfigError("multirun: Hydra's -m is not used here; write a grid, see `solfa grid --help`")
+            self.main(xp)
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:

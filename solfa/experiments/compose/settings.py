@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from solfa.config import parse_config
 from solfa.environment.teams import Environment
-from solfa.errors import ConfigError, StoreError
+from solfa.errors import ConfigError
 from solfa.experiments.compose.signature import is_excluded
 from solfa.experiments.compose.union_kinds import leave_out_other_kinds
 from solfa.experiments.run.demo_paths import place_demo
@@ -15,11 +15,9 @@ from solfa.files.whole_files import replace_atomically
 from solfa.solvers.catalogue import find_solver
 from solfa.solvers.config import SolverConfig
 from solfa.solvers.standard import StandardSolver
+from solfa.xp.layout import CONFIG, LAST
 from solfa.xp.paths import resolve_paths
-from solfa.xp.state_file import LAST
-
-CONFIG = "config.json"
-"""The settings that an experiment runs with, in its folder."""
+from solfa.xp.record import read_settings as read_stored
 
 _NOT_SETTINGS = ("dora", "slurm")
 
@@ -81,7 +79,8 @@ def settle(folder: Path, settings: Settings, exclude: list[str], *, write: bool)
     Settings can change under one signature: a signature names what differs from the files, not what the files say.
     """
     new = settings.cfg.model_dump(mode="json")
-    stored = _read_stored(folder) if (folder / LAST).is_file() else None
+    begun = (folder / LAST).is_file() and (folder / CONFIG).is_file()
+    stored = read_stored(folder, "use --clear") if begun else None
     changes = changed_keys(stored, new, exclude) if stored is not None else []
     if stored is not None and changes:
         if settings.cfg.on_changed_default == "refuse":
@@ -92,19 +91,6 @@ def settle(folder: Path, settings: Settings, exclude: list[str], *, write: bool)
     if write and new != stored:
         replace_atomically(folder / CONFIG, (json.dumps(new, indent=2) + "\n").encode())
     return settings
-
-
-def _read_stored(folder: Path) -> dict[str, Any] | None:
-    path = folder / CONFIG
-    if not path.is_file():
-        return None
-    try:
-        stored = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise StoreError(f"{path}: expected the settings of a run, found no JSON ({error}); use --clear") from None
-    if not isinstance(stored, dict):
-        raise StoreError(f"{path}: expected the settings of a run, found a {type(stored).__name__}; use --clear")
-    return stored
 
 
 def _refusal(folder: Path, changes: list[Change]) -> str:

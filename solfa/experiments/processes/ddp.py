@@ -10,15 +10,16 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from solfa.environment.ranks import usable_cores
 from solfa.errors import ConfigError
+from solfa.experiments.dora_adapter import supply_run
 from solfa.experiments.exits import sentences
 from solfa.experiments.processes.children import GRACE_SECONDS, Family
+from solfa.xp.layout import worker_log_path
 
 if TYPE_CHECKING:
     from solfa.experiments.compose.experiment_main import ExperimentMain
@@ -68,10 +69,10 @@ def run_workers(
 ) -> int:
     """Run one process per environment to the end and return the exit code; the first that fails ends the others.
 
-    What the first prints is seen, what the others print goes to `worker_RANK.log` in the folder.
+    What the first prints is seen, what the others print goes to files in the folder.
     """
     with Family(grace_seconds) as family:
-        logs = [folder / f"worker_{rank}.log" if rank else None for rank in range(len(environments))]
+        logs = [worker_log_path(folder, rank) if rank else None for rank in range(len(environments))]
         for environment, log in zip(environments, logs, strict=True):
             if log is not None:
                 log.write_bytes(b"")
@@ -116,22 +117,13 @@ def free_port() -> int:
 
 def supply_dora() -> None:
     """Let `dora run` start workers our way, and check the settings before `--clear` deletes anything."""
-    import dora.run
 
     def start_ddp_workers(main: "ExperimentMain", argv: Sequence[str], num_workers: int | None = None) -> None:
         with sentences():
             sys.exit(start_workers(main, argv, num_workers))
 
-    dora.run.start_ddp_workers = start_ddp_workers  # type: ignore[attr-defined]
-    dora.run.check_job_and_clear = _checked_first(dora.run.check_job_and_clear)
+    def check_first(main: "ExperimentMain", argv: Sequence[str]) -> None:
+        with sentences():
+            main.check(main.compose(argv), is_cleared=True)
 
-
-def _checked_first(clear_job: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(clear_job)
-    def checked(argv: Sequence[str], main: "ExperimentMain", clear: bool = False) -> None:
-        if clear:
-            with sentences():
-                main.check(main.compose(argv), is_cleared=True)
-        clear_job(argv, main, clear)
-
-    return checked
+    supply_run(start_ddp_workers, check_first)

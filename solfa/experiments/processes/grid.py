@@ -85,7 +85,7 @@ def list_experiments(main: "ExperimentMain", explorer: Explorer) -> list[GridExp
 
 def link_experiments(main: "ExperimentMain", grid: str, experiments: Sequence[GridExperiment]) -> Path:
     """Make the folder of a grid, with a link to each of its experiments, as Dora does."""
-    folder: Path = main.dora.dir / main.dora._grids / grid
+    folder = main.grid_dir(grid)
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {experiment.xp.sig: experiment.xp.folder for experiment in experiments}
     for link in folder.iterdir():

@@ -9,9 +9,7 @@ from typing import Literal
 
 from solfa.environment.ranks import usable_cores
 from solfa.experiments.processes.children import GRACE_SECONDS, Child, Family
-
-OUTPUT = "output.log"
-"""What an experiment printed, in its folder."""
+from solfa.xp.layout import OUTPUT
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 

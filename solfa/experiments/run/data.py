@@ -21,11 +21,10 @@ from solfa.files.digest import value_sha256
 from solfa.files.whole_files import replace_atomically
 from solfa.solvers.config import SolverConfig
 from solfa.store.layout import manifests
-from solfa.xp.state_file import LAST
+from solfa.xp.layout import LAST, PREPARED
 
 logger = logging.getLogger(__name__)
 
-NOTE = ".prepared.json"
 _STARTS = (RUN, "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID", "SLURM_RESTART_COUNT")
 _ELASTIC_STARTS = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
 
@@ -41,7 +40,7 @@ def prepare_data(
     """Replace audio among the sources of a run by datasets of it, which are made where needed."""
     if cfg.dset is None:
         return cfg
-    note, start = folder / NOTE, name_of_start(variables)
+    note, start = folder / PREPARED, name_of_start(variables)
     if is_first:
         dset = pinned(_prepare(cfg.dset, environment, LoggedProgress()), _before(folder))
         replace_atomically(note, json.dumps({"start": start, "dset": dset.model_dump(mode="json")}).encode())
@@ -84,7 +83,7 @@ def _leaves_open(source: Source, old: Source) -> Source:
 
 def _before(folder: Path) -> Dset | None:
     """Read which data an interrupted run had."""
-    note = folder / NOTE
+    note = folder / PREPARED
     if not note.is_file() or not (folder / LAST).is_file():
         return None
     return parse_config(Dset, json.loads(note.read_bytes())["dset"], str(note))

@@ -14,16 +14,13 @@ from torch import Tensor
 
 from solfa.config import parse_config
 from solfa.errors import ConfigError
+from solfa.files.whole_files import new_directory
 from solfa.models.codec.config import CodecModelConfig
 from solfa.models.codec.network import CodecModel
-from solfa.pretrained.checkpoint_files import (
-    TensorFiles,
-    check_tensors,
-    local_directory,
-    new_directory,
-    read_json,
-    write_checkpoint,
-)
+from solfa.pretrained.account import check_tensors
+from solfa.pretrained.directory import read_config, write_checkpoint
+from solfa.pretrained.hub import local_directory
+from solfa.pretrained.tensors import TensorFiles
 from solfa.version import __version__
 
 MODEL_TYPE = "solfa_codec"
@@ -73,7 +70,7 @@ def fill(model: CodecModel, read: Callable[[str], Tensor]) -> CodecModel:
 
 
 def _read_config(directory: Path, where: str) -> CodecModelConfig:
-    raw = read_json(directory / "config.json")
+    raw = read_config(directory)
     if raw.get("model_type") != MODEL_TYPE:
         raise ConfigError(
             f"{where}: expected model_type {MODEL_TYPE} in config.json, found {raw.get('model_type')!r}; "

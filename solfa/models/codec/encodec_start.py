@@ -24,7 +24,10 @@ from solfa.models.codec.codec_files import build_apart, fill
 from solfa.models.codec.config import CodecModelConfig
 from solfa.models.codec.network import CodecModel
 from solfa.nn.seanet import SeanetConfig
-from solfa.pretrained.checkpoint_files import TensorFiles, check_tensors, local_directory, read_json
+from solfa.pretrained.account import check_tensors
+from solfa.pretrained.directory import read_config
+from solfa.pretrained.hub import local_directory
+from solfa.pretrained.tensors import TensorFiles
 
 _QUANTIZER = "bottleneck.quantizer."
 _CODEBOOKS = {f"{_QUANTIZER}codebooks": "embed", f"{_QUANTIZER}counts": "cluster_size"}
@@ -110,7 +113,7 @@ def load_encodec(location: str | Path, *, revision: str | None = None, rvq: Rvq 
     """
     directory = local_directory(location, revision)
     where = f"EnCodec {location}"
-    found = parse_config(EncodecJson, read_json(directory / "config.json"), f"{where}: config.json")
+    found = parse_config(EncodecJson, read_config(directory), f"{where}: config.json")
     found.check(where)
     bottleneck = _fitting(rvq, found, where)
     config = CodecModelConfig(

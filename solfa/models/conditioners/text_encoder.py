@@ -19,7 +19,9 @@ from torch import Tensor, nn
 
 from solfa.errors import ConfigError
 from solfa.files.digest import file_sha256, value_sha256
-from solfa.pretrained.text_encoder_files import local_directory, named_files, quiet_loading
+from solfa.pretrained.account import check_accounted
+from solfa.pretrained.directory import named_files
+from solfa.pretrained.hub import TEXT_MODEL, local_directory, quiet_loading
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +34,7 @@ class FrozenTextEncoder:
 
     def __init__(self, encoder: str, max_tokens: int) -> None:
         self.encoder = encoder
-        self.directory = local_directory(encoder)
+        self.directory = local_directory(encoder, what="text encoder", wanted=TEXT_MODEL)
         self._config = _read_config(encoder, self.directory)
         self._max_tokens = max_tokens
         self._reported = False
@@ -146,11 +148,7 @@ def _load(encoder: str, directory: Path, config: Any) -> nn.Module:
             f"text encoder {encoder}: its weights could not be read from {directory} ({str(error).splitlines()[0]})"
         ) from error
     # A pooler stands behind the hidden states, and checkpoints of masked language models have none.
-    missing = sorted(name for name in info["missing_keys"] if not name.startswith("pooler."))
-    if missing:
-        raise ConfigError(
-            f"text encoder {encoder}: {directory} lacks {len(missing)} of its tensors, the first is {missing[0]}; "
-            "pass a complete checkpoint"
-        )
+    missing = [name for name in info["missing_keys"] if not name.startswith("pooler.")]
+    check_accounted(missing, (), (), f"text encoder {encoder}: {directory}")
     loaded: nn.Module = model.get_encoder() if getattr(inner, "is_encoder_decoder", False) and not known else model
     return loaded

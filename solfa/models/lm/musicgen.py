@@ -1,7 +1,7 @@
 """MusicGen checkpoints of transformers, in and out: `facebook/musicgen-*` or a directory, bare decoder or whole model.
 
 A whole model (`MusicgenForConditionalGeneration`) also holds a T5 and an EnCodec. They are not touched here: they stay
-in their file, can be written out as checkpoints of their own, and are carried along when the decoder is saved again.
+in their file, and are carried along when the decoder is saved again.
 """
 
 import logging
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from solfa.config import parse_config
 from solfa.errors import ConfigError
+from solfa.files.whole_files import new_directory
 from solfa.models.lm.musicgen_names import (
     POSITIONS,
     DecoderJson,
@@ -24,23 +25,16 @@ from solfa.models.lm.musicgen_names import (
 )
 from solfa.models.lm.network import CodecLM, CodecLMConfig
 from solfa.nn.positions import sinusoids
-from solfa.pretrained.checkpoint_files import (
-    TensorFiles,
-    check_tensors,
-    copy_beside,
-    local_directory,
-    new_directory,
-    read_json,
-    write_checkpoint,
-)
+from solfa.pretrained.account import check_tensors
+from solfa.pretrained.directory import copy_beside, read_config, write_checkpoint
+from solfa.pretrained.hub import local_directory
+from solfa.pretrained.tensors import TensorFiles
 
 _logger = logging.getLogger(__name__)
 
 _PROJECTION = "enc_to_dec_proj."
 _PARTS = ("text_encoder", "audio_encoder")
 _BESIDE = ("*.json", "*.model")
-_TOKENIZER = ("tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "*.model")
-_FEATURES = ("preprocessor_config.json",)
 
 
 class WeightsReport(NamedTuple):
@@ -166,20 +160,10 @@ def save_musicgen(
         write_checkpoint(folder, config, tensors)
 
 
-def write_text_encoder(source: str | Path, directory: str | Path, *, revision: str | None = None) -> None:
-    """Write the T5 inside a whole model, with its tokenizer, into a new directory that transformers loads by itself."""
-    _write_part(_find(source, revision), "text_encoder", "T5EncoderModel", _TOKENIZER, Path(directory))
-
-
-def write_codec(source: str | Path, directory: str | Path, *, revision: str | None = None) -> None:
-    """Write the EnCodec inside a whole model into a new directory that loads as a codec."""
-    _write_part(_find(source, revision), "audio_encoder", "EncodecModel", _FEATURES, Path(directory))
-
-
 def _find(location: str | Path, revision: str | None) -> _Checkpoint:
     directory = local_directory(location, revision)
     where = f"MusicGen {location}"
-    raw = read_json(directory / "config.json")
+    raw = read_config(directory)
     kind = raw.get("model_type")
     if kind not in ("musicgen", "musicgen_decoder"):
         raise ConfigError(
@@ -235,15 +219,3 @@ def _in_float32(raw: Mapping[str, Any]) -> dict[str, Any]:
     spelled = {key: _in_float32(value) if isinstance(value, dict) else value for key, value in raw.items()}
     typed = spelled.pop("torch_dtype", None) or spelled.get("dtype")
     return {**spelled, "dtype": "float32"} if typed else spelled
-
-
-def _write_part(
-    checkpoint: _Checkpoint, part: str, architecture: str, beside: tuple[str, ...], directory: Path
-) -> None:
-    config = checkpoint.raw.get(part) if checkpoint.is_whole else None
-    tensors = TensorFiles(checkpoint.directory).part(f"{part}.")
-    if not isinstance(config, dict) or not tensors:
-        raise ConfigError(f"{checkpoint.where}: expected a whole model with its {part}, found a decoder without one")
-    with new_directory(directory) as folder:
-        copy_beside(checkpoint.directory, folder, beside)
-        write_checkpoint(folder, {**config, "architectures": [architecture]}, tensors)

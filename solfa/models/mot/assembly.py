@@ -9,7 +9,7 @@ from solfa.models.mot.config import MoTConfig
 from solfa.models.mot.ffn_experts import Bridge
 from solfa.models.mot.network import Donor, MoT
 from solfa.models.mot.text_base import load_base
-from solfa.pretrained.text_encoder_files import named_files
+from solfa.pretrained.directory import named_files
 
 logger = logging.getLogger(__name__)
 

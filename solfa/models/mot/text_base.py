@@ -23,8 +23,9 @@ from solfa.errors import ConfigError
 from solfa.files.digest import file_sha256, value_sha256
 from solfa.models.mot.tiny_llama import TINY, tiny_llama, tiny_tokenizer
 from solfa.nn.positions import Rotation
-from solfa.pretrained.checkpoint_files import local_directory
-from solfa.pretrained.text_encoder_files import named_files, quiet_loading
+from solfa.pretrained.account import check_loaded
+from solfa.pretrained.directory import named_files
+from solfa.pretrained.hub import local_directory, quiet_loading
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +163,7 @@ def load_base(location: str, dtype: str = "float32") -> FrozenLM:
             raise ConfigError(f"base {location}: no such file")
         model, tokenizer = _read(path.parent, DTYPES[dtype], location, gguf_file=path.name)
         return FrozenLM(model, tokenizer, file_sha256(path), location)
-    directory = local_directory(str(path) if path.is_dir() else location)
+    directory = local_directory(location, what="base")
     model, tokenizer = _read(directory, DTYPES[dtype], location)
     fingerprint = value_sha256({file.name: file_sha256(file) for file in named_files(directory)})
     return FrozenLM(model, tokenizer, fingerprint, location)
@@ -192,7 +193,8 @@ def _read(directory: Path, dtype: torch.dtype, location: str, **where: str) -> t
             **where,
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(directory, **where)
-    _account(info, location)
+    # Old files hold the rotary frequencies, which are computed.
+    check_loaded(info, f"base {location}", is_spare=lambda name: name.endswith("inv_freq"))
     _check_finite(model, location)
     return model, tokenizer
 
@@ -215,22 +217,6 @@ def _check_finite(model: nn.Module, location: str) -> None:
         if not bool(torch.isfinite(parameter).all()):
             raise ConfigError(
                 f"base {location}: expected finite weights, found {name} with a value that is not; the file is broken"
-            )
-
-
-def _account(info: dict[str, Any], location: str) -> None:
-    """Refuse a checkpoint of which a tensor is missing, of another shape, or not used."""
-    faults = {
-        "missing": sorted(info["missing_keys"]),
-        "of another shape": sorted(str(found[0]) for found in info["mismatched_keys"]),
-        # Old files hold the rotary frequencies, which are computed.
-        "not used": sorted(name for name in info["unexpected_keys"] if not name.endswith("inv_freq")),
-    }
-    for kind, names in faults.items():
-        if names:
-            raise ConfigError(
-                f"base {location}: {len(names)} tensors are {kind}, the first is {names[0]}; pass a whole checkpoint "
-                "of a causal language model"
             )
 
 

@@ -157,12 +157,6 @@ class Schedule:
         """The learning rate of the first group."""
         return self._base[0] * self.ratio
 
-    @property
-    def lrs(self) -> dict[str, float]:
-        """The learning rate of each group by its name."""
-        groups = self._optimizer.param_groups
-        return {str(group.get("name", index)): float(group["lr"]) for index, group in enumerate(groups)}
-
     def step(self) -> None:
         """Move on after an update of the optimiser."""
         self.updates += 1

@@ -19,16 +19,8 @@ from solfa.solvers.loop.averages import Averages, Metrics
 from solfa.solvers.loop.randomness import random_state, restore_random_state
 from solfa.solvers.loop.stage_loaders import go_to, position_of
 from solfa.solvers.state.registry import Registry, load_state
-from solfa.xp.state_file import (
-    BEST,
-    LAST,
-    copied_epochs,
-    copy_path,
-    read_state,
-    remove_leftovers,
-    superfluous,
-    write_state,
-)
+from solfa.xp.layout import BEST, LAST, copied_epochs, copy_path
+from solfa.xp.state_file import read_state, remove_leftovers, superfluous, write_state
 
 if TYPE_CHECKING:
     from solfa.solvers.standard import StandardSolver

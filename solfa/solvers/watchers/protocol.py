@@ -15,6 +15,7 @@ from pydantic import Field
 from solfa.config import Config
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
+from solfa.xp.layout import TENSORBOARD
 
 MAX_METRICS = 8
 """Metrics on a summary line; all of them are in the history."""
@@ -123,7 +124,7 @@ class LoggingConfig(Config):
         if self.tensorboard:
             from solfa.solvers.watchers.tensorboard import TensorBoardWatcher
 
-            watchers.append(TensorBoardWatcher(folder / "tensorboard", updates_per_epoch))
+            watchers.append(TensorBoardWatcher(folder / TENSORBOARD, updates_per_epoch))
         if self.wandb is not None:
             watchers.append(self.wandb.build(folder, updates_per_epoch))
         return watchers

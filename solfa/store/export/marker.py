@@ -1,6 +1,5 @@
 """The file that says what a folder is an export of: written first, completed last, read by `solfa import`."""
 
-import json
 from pathlib import Path
 from typing import Literal
 
@@ -8,6 +7,7 @@ from pydantic import Field
 
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError, StoreError
+from solfa.files.json_objects import parse_object
 from solfa.store.export.format_names import ExportFormat, PartLimits
 from solfa.store.schema import DatasetInfo
 
@@ -40,10 +40,7 @@ def read_marker(folder: Path) -> Marker:
     """Read what an exported folder holds."""
     path = folder / MARKER
     try:
-        values = json.loads(path.read_bytes())
-        if not isinstance(values, dict):
-            raise ValueError("not a JSON object")
-        return parse_config(Marker, values, str(path))
+        return parse_config(Marker, parse_object(path.read_bytes()), str(path))
     except ConfigError as error:
         raise StoreError(f"{error}; it is damaged or of another version") from None
     except (OSError, ValueError) as error:

@@ -1,6 +1,5 @@
 """What every reader of an old layout gives: clips whose arrays are loaded, checked and turned when asked for."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -10,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from solfa.errors import StoreError
+from solfa.files.json_objects import parse_object
 from solfa.store.export.npy_bytes import parse_npy
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec
@@ -113,12 +113,9 @@ def checked(array: np.ndarray[Any, Any], spec: ArraySpec, where: str) -> np.ndar
 def read_json_object(path: Path) -> dict[str, Any]:
     """Read the JSON object beside an array."""
     try:
-        values = json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: not readable JSON ({error})") from None
-    if not isinstance(values, dict):
-        raise StoreError(f"{path}: expected a JSON object, found {type(values).__name__}")
-    return values
+        return parse_object(read_bytes(path))
+    except ValueError as error:
+        raise StoreError(f"{path}: not a JSON object ({error})") from None
 
 
 def caption_of(metadata: Mapping[str, Any]) -> str | None:

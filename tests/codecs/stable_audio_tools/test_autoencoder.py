@@ -138,7 +138,7 @@ def test_only_autoencoders_are_codecs(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model_type: .*autoencoder.*diffusion_cond"):
         load(config)
     config.write_text("{")
-    with pytest.raises(ConfigError, match="not JSON"):
+    with pytest.raises(ConfigError, match="not a JSON object"):
         load(config)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from solfa.errors import ConfigError, StoreError
-from solfa.experiments.compose.settings import CONFIG, Change, Settings, changed_keys, keep_stored, settle
+from solfa.experiments.compose.settings import Change, Settings, changed_keys, keep_stored, settle
 from solfa.solvers.config import SolverConfig
 from solfa.solvers.standard import StandardSolver
-from solfa.xp.state_file import LAST
+from solfa.xp.layout import CONFIG, LAST
 
 EXCLUDE = ["device", "on_changed_default", "logging", "logging.*", "*num_workers"]
 

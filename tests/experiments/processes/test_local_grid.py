@@ -6,7 +6,8 @@ import sys
 import threading
 from pathlib import Path
 
-from solfa.experiments.processes.local_grid import OUTPUT, Job, job_environment, run_jobs
+from solfa.experiments.processes.local_grid import Job, job_environment, run_jobs
+from solfa.xp.layout import OUTPUT
 
 
 def job(folder: Path, text: str) -> Job:

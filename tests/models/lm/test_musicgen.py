@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import MusicgenForConditionalGeneration, T5EncoderModel
+from transformers import MusicgenForConditionalGeneration
 
-import solfa
 from solfa.errors import ConfigError
 from solfa.models.lm.conditions import Conditions
-from solfa.models.lm.musicgen import load_musicgen, save_musicgen, write_codec, write_text_encoder
+from solfa.models.lm.musicgen import load_musicgen, save_musicgen
 from solfa.models.lm.network import CodecLM, CodecLMConfig
 from solfa.nn.positions import Rope
 from solfa.ops.patterns import Parallel
@@ -157,22 +155,3 @@ def test_saving_asks_for_what_belongs_to_the_layout_and_overwrites_nothing(
     (tmp_path / "there").mkdir()
     with pytest.raises(ConfigError, match="already exists"):
         save_musicgen(loaded.model, tmp_path / "there")
-
-
-def test_the_parts_of_a_whole_model_can_be_written_out(
-    whole_musicgen: Path, bare_musicgen: Path, tmp_path: Path
-) -> None:
-    model = MusicgenForConditionalGeneration.from_pretrained(whole_musicgen)
-    write_text_encoder(whole_musicgen, tmp_path / "t5")
-    text, ids = T5EncoderModel.from_pretrained(tmp_path / "t5"), torch.tensor([[3, 7, 1]])
-    with torch.no_grad():
-        assert torch.equal(text(ids).last_hidden_state, model.text_encoder(ids).last_hidden_state)
-    assert (tmp_path / "t5" / "tokenizer_config.json").is_file()
-    write_codec(whole_musicgen, tmp_path / "encodec")
-    codec = solfa.load_codec(tmp_path / "encodec")
-    assert (codec.sample_rate, codec.codebook_size) == (16000, V)
-    with safe_open(tmp_path / "encodec" / "model.safetensors", "pt") as written:
-        assert set(written.keys()) == set(model.audio_encoder.state_dict())
-    with pytest.raises(ConfigError, match="expected a whole model with its text_encoder, found a decoder"):
-        write_text_encoder(bare_musicgen, tmp_path / "none")
-    assert not (tmp_path / "none").exists()

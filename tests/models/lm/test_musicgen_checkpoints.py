@@ -68,7 +68,7 @@ def test_shards_and_torch_files_load_like_one_safetensors_file(
     with pytest.raises(ConfigError, match="the shard index names it"):
         load_musicgen(tmp_path / "shards")
     torch.save({"model": Path()}, tmp_path / "torch" / "pytorch_model.bin")
-    with pytest.raises(ConfigError, match="expected tensors only"):
+    with pytest.raises(ConfigError, match="found code in it"):
         load_musicgen(tmp_path / "torch")
 
 
@@ -151,13 +151,13 @@ def test_a_hub_id_is_loaded_from_the_cache_or_answered(
     (root / "refs").mkdir()
     (root / "refs" / "main").write_text("0" * 40)
     assert load_musicgen("someone/musicgen").report == load_musicgen(whole_musicgen).report
-    with pytest.raises(ConfigError, match="someone/other: no such directory, and the Hub model is neither") as caught:
+    with pytest.raises(ConfigError, match="someone/other: neither a directory here, nor a Hub model") as caught:
         load_musicgen("someone/other")
     assert isinstance(caught.value.__cause__, OSError)
 
 
 def test_a_place_without_a_checkpoint_is_answered(whole_musicgen: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="expected a directory or a Hub id"):
+    with pytest.raises(ConfigError, match="no such directory"):
         load_musicgen(tmp_path / "nothing")
     with pytest.raises(ConfigError, match=r"config\.json: no such file"):
         load_musicgen(tmp_path)

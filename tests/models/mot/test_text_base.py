@@ -222,9 +222,9 @@ def break_the_tokenizer(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "fault"),
     [
-        (drop, r"1 tensors are missing, the first is model\.layers\.1\.mlp\.up_proj\.weight; pass a whole"),
-        (add, r"1 tensors are not used, the first is model\.layers\.1\.mlp\.gates; pass a whole"),
-        (reshape, r"1 tensors are of another shape, the first is model\.norm\.weight; pass a whole"),
+        (drop, r".*missing model\.layers\.1\.mlp\.up_proj\.weight;"),
+        (add, r".*unexpected model\.layers\.1\.mlp\.gates;"),
+        (reshape, r".*of another shape model\.norm\.weight \[.*\] instead of \[.*\];"),
         (poison, r"expected finite weights, found model\.layers\.2\.self_attn\.q_proj\.weight"),
         (cut, r"could not be read as a language model with its tokenizer \(.*metadata"),
         (cut_the_header, r"could not be read as a language model with its tokenizer \(.*header"),
@@ -283,7 +283,7 @@ def test_a_file_that_is_no_gguf_is_refused_in_one_sentence(content: bytes | None
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nowhere: expected a directory or a Hub id"):
+    with pytest.raises(ConfigError, match="nowhere: no such directory"):
         load_base(str(tmp_path / "nowhere"))
 
 

@@ -12,10 +12,12 @@ from solfa.codecs.families.quantized import WaveformCodec
 from solfa.codecs.families.trained import export_codec
 from solfa.config import parse_config
 from solfa.errors import ConfigError
+from solfa.files.whole_files import replace_atomically
 from solfa.generate.clip import GeneratedClip
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.compression import CompressionConfig, CompressionSolver
 from solfa.solvers.watchers.protocol import Watcher, Watchers
+from solfa.xp.layout import CONFIG
 from solfa.xp.state_file import read_state
 from tests.solvers.conftest import check_resume
 from tests.solvers.toy import changed
@@ -110,7 +112,7 @@ def test_the_experiment_is_a_codec_at_once(tones: Path, tmp_path: Path) -> None:
     listener = Listener()
     values = values_for(tones, generate={"every": 1, "num_clips": 2, "seconds": 0.1})
     solver = solver_of(tmp_path / "xp", values, listener)
-    solver.experiment.write_json("config.json", solver.cfg.model_dump(mode="json"))
+    replace_atomically(tmp_path / "xp" / CONFIG, solver.cfg.model_dump_json().encode())
     solver.run()
     assert [clip.name for clip in listener.heard] == ["000-original", "000-decoded", "001-original", "001-decoded"]
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from solfa.audio.sources.metadata import parse_object
 from solfa.errors import ConfigError
+from solfa.files.json_objects import parse_strict
 from solfa.files.printable_names import escape_path
 
 TABLE_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".jsonl.gz")
@@ -57,7 +57,7 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
             if not text.strip():
                 continue
             try:
-                yield Row(line, parse_object(text))
+                yield Row(line, parse_strict(text))
             except ValueError as error:
                 raise ConfigError(f"{escape_path(path)}, line {line}: {error}") from None
 

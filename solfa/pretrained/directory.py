@@ -1,0 +1,68 @@
+"""The directory of a checkpoint as `save_pretrained` writes it.
+
+config.json             the architecture
+model.safetensors       the weights, or pytorch_model.bin; large ones in shards with an index
+tokenizer*, *.model     what stands beside them
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from solfa.errors import ConfigError
+from solfa.files.json_objects import read_object
+
+CONFIG = "config.json"
+TEXT_WEIGHTS = ("*.safetensors", "*.bin")
+"""The first kind that exists is what transformers reads."""
+TEXT_FILES = (
+    CONFIG,
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab*",
+    "merges.txt",
+    "*.model",
+    "*.index.json",
+)
+"""What decides, beside the weights, what a text model makes of a text."""
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object."""
+    if not path.is_file():
+        raise ConfigError(f"checkpoint {path}: no such file; expected a directory as save_pretrained writes it")
+    return read_object(path, ConfigError, f"checkpoint {path}")
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """Read what a checkpoint says about its architecture."""
+    return read_json(directory / CONFIG)
+
+
+def named_files(directory: Path) -> list[Path]:
+    """List the files that decide what a text model computes, in the order of their names."""
+    weights = next((found for pattern in TEXT_WEIGHTS if (found := sorted(directory.glob(pattern)))), [])
+    around = {path for pattern in TEXT_FILES for path in directory.glob(pattern) if path.is_file()}
+    return sorted({*weights, *around})
+
+
+def write_checkpoint(directory: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write `config.json` and `model.safetensors`."""
+    from safetensors.torch import save_file
+
+    (directory / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # transformers refuses a file that does not say which framework wrote it.
+    save_file(whole, directory / "model.safetensors", metadata={"format": "pt"})
+
+
+def copy_beside(source: Path, directory: Path, patterns: tuple[str, ...]) -> None:
+    """Copy the small files that stand beside weights (tokenizer, generation settings), but no config and no index."""
+    for path in sorted({path for pattern in patterns for path in source.glob(pattern)}):
+        if path.name != CONFIG and not path.name.endswith(".index.json"):
+            shutil.copyfile(path, directory / path.name)

@@ -1,0 +1,114 @@
+"""Find a checkpoint: a directory here, or a model of the Hub, from its local cache or, once, over the network."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from solfa.errors import ConfigError
+from solfa.pretrained.directory import CONFIG, TEXT_FILES, TEXT_WEIGHTS
+
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+class Wanted(NamedTuple):
+    """Which files of a Hub model are fetched, as patterns."""
+
+    weights: tuple[str, ...]
+    """Kinds of weights in the order in which they are looked for; the first that is there suffices."""
+    around: tuple[str, ...]
+    """What stands beside them."""
+
+
+CHECKPOINT = Wanted(("model*.safetensors", "pytorch_model*.bin"), ("*.json", "*.model"))
+TEXT_MODEL = Wanted(TEXT_WEIGHTS, TEXT_FILES)
+
+
+def is_hub_id(text: str) -> bool:
+    """Say whether a text may name a model of the Hub: `owner/name`, or the bare `name` of an old one."""
+    return _HUB_ID.fullmatch(text) is not None
+
+
+def local_directory(
+    location: str | Path, revision: str | None = None, *, what: str = "checkpoint", wanted: Wanted = CHECKPOINT
+) -> Path:
+    """Give the directory of a checkpoint: a directory is itself, a Hub id its snapshot, fetched if it is not here yet.
+
+    `what` is how messages call it.
+    """
+    path = Path(location).expanduser()
+    if path.is_dir():
+        if revision is not None:
+            raise ConfigError(f"{what} {location}: a local directory has no revision, found {revision!r}")
+        return path.resolve()
+    if isinstance(location, Path) or not is_hub_id(location):
+        raise ConfigError(
+            f"{what} {location}: no such directory; expected one as save_pretrained writes it, or a Hub id such as "
+            "facebook/musicgen-small"
+        )
+    snapshot = path
+    for weights in wanted.weights:
+        snapshot = _snapshot(location, revision, (weights, *wanted.around), what)
+        if any(snapshot.glob(weights)):
+            break
+    return snapshot
+
+
+def _snapshot(hub_id: str, revision: str | None, patterns: tuple[str, ...], what: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=list(patterns)))
+    except (OSError, ValueError) as error:
+        raise unreachable(hub_id, what) from error
+
+
+def find_config(location: str | Path, subfolder: str, what: str) -> Path | None:
+    """Find `config.json` in a local directory (Path) or a Hub model (str); None where there is none in this place."""
+    if isinstance(location, Path):
+        path = location / subfolder / CONFIG
+        return path if path.is_file() else None
+    from transformers.utils.hub import cached_file
+
+    try:
+        found = cached_file(
+            location,
+            CONFIG,
+            subfolder=subfolder,
+            # Offline, a file that does not exist and one that was never downloaded look the same. The root's may be
+            # absent (a pipeline has none), the subfolder's is the last that is looked for.
+            _raise_exceptions_for_missing_entries=bool(subfolder),
+        )
+    except OSError as error:
+        raise unreachable(location, what) from error
+    return None if found is None else Path(found)
+
+
+def unreachable(hub_id: str, what: str) -> ConfigError:
+    """Say that a Hub model cannot be had now."""
+    return ConfigError(
+        f"{what} {hub_id}: neither a directory here, nor a Hub model in the local cache or reachable; "
+        "connect to the network once, or pass a directory as save_pretrained writes it"
+    )
+
+
+@contextmanager
+def quiet_loading(library: str = "transformers", *, bars: bool = False) -> Iterator[None]:
+    """Silence the report of the library that loads, and its bars unless it downloads; what matters is one sentence."""
+    logging: Any = import_module(f"{library}.utils.logging")
+    verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    if not bars:
+        logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            # diffusers builds its layers with the weight norm that torch deprecates.
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if had_bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,37 @@
+"""JSON that others wrote is an object, or a sentence says what it is instead."""
+
+import pytest
+
+from solfa.errors import StoreError
+from solfa.files.json_objects import clean, parse_object, parse_strict, read_object
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[1]", "found list"),
+        ('{"a": ', "at column 7"),
+        ('{"a":\n 1,}', "at line 2, column 4"),
+        (b'{"a": "\xff"}', "UTF-8"),
+        ('{"a":' * 100_000, "too deeply"),
+    ],
+)
+def test_anything_but_an_object_is_told_in_a_few_words(text, fault):
+    with pytest.raises(ValueError, match=fault):
+        parse_object(text)
+
+
+def test_a_file_s_fault_names_the_file_and_says_what_to_do(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"a": 1}')
+    assert read_object(path, StoreError) == {"a": 1}
+    path.write_text("null")
+    with pytest.raises(StoreError, match=r"^.*a\.json: not a JSON object \(.*NoneType\); make it anew$"):
+        read_object(path, StoreError, advice="make it anew")
+    with pytest.raises(StoreError, match=r"^the note: not a JSON object"):
+        read_object(path, StoreError, "the note")
+
+
+def test_strict_values_are_json_everywhere():
+    assert parse_strict('{"a": NaN, "b": [Infinity, "\\ud800"]}') == {"a": None, "b": [None, "?"]}
+    assert clean((1, {"x": float("-inf")})) == [1, {"x": None}]

@@ -1,0 +1,19 @@
+"""How a command ends is decided once, by the error that ended it."""
+
+import pytest
+
+from solfa.errors import AudioError, ConfigError, Interrupted, SolfaError, StoreError, exit_code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("bad"), 2),
+        (StoreError("bad"), 2),
+        (AudioError("bad"), 2),
+        (SolfaError("stopped"), 1),
+        (Interrupted("stopped", 143), 143),
+    ],
+)
+def test_bad_input_ends_with_two_a_stop_with_one_and_a_signal_with_its_own(error, code):
+    assert exit_code(error) == code
