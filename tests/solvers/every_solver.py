@@ -4,11 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from solfa.codecs.mulaw import MulawOptions
 from solfa.codecs.quantized import WaveformCodec
 from solfa.solvers.compression import CompressionSolver
+from solfa.solvers.sashimi import SashimiSolver
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.wrapping import unwrapped
 from tests.solvers import mot_runs, test_compression, test_lm, test_sashimi
@@ -50,14 +52,22 @@ def build_solver(kind: str, data: Data, folder: Path, num_held_out: int) -> Stan
     builders: dict[str, Callable[[], StandardSolver[Any]]] = {
         "lm": lambda: test_lm.solver_of(folder, test_lm.lm_values(data.songs, conditioner=test_lm.LABELS, **changes)),
         "mot": lambda: mot_runs.solver_of(folder, mot_runs.mot_values(data.world, **changes)),
-        "sashimi": lambda: test_sashimi.solver_of(folder, sashimi_values(data.coarse, **changes)),
-        "sashimi dml in pieces": lambda: test_sashimi.solver_of(
-            folder, sashimi_values(data.coarse, model__output_head="dml", truncate_seconds=0.05, **changes)
+        "sashimi": lambda: _waveforms(data, folder, changes),
+        "sashimi dml in pieces": lambda: _waveforms(
+            data, folder, changes | {"model__output_head": "dml", "truncate_seconds": 0.05}
         ),
         "compression rvq": lambda: _codec(data, folder, changes),
         "compression gaussian": lambda: _codec(data, folder, changes, bottleneck={"kind": "gaussian"}),
     }
     return builders[kind]()
+
+
+def _waveforms(data: Data, folder: Path, changes: dict[str, Any]) -> SashimiSolver:
+    solver = test_sashimi.solver_of(folder, sashimi_values(data.coarse, **changes))
+    # It begins with the same distribution for every sample, so that all clips would be judged alike.
+    with torch.no_grad():
+        solver.network.projection.weight.mul_(20)
+    return solver
 
 
 def _codec(data: Data, folder: Path, changes: dict[str, Any], **model: Any) -> CompressionSolver:
