@@ -10,6 +10,7 @@ from torch import Tensor
 from solfa.codecs.mulaw import MulawOptions
 from solfa.codecs.quantized import WaveformCodec
 from solfa.solvers.compression import CompressionSolver
+from solfa.solvers.mot import MoTSolver
 from solfa.solvers.sashimi import SashimiSolver
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.wrapping import unwrapped
@@ -83,6 +84,8 @@ def compute_in_double(solver: StandardSolver[Any]) -> None:
     A codec, too, then chooses the same codes: in float32 it might choose otherwise between two that are equally near.
     """
     solver.model = unwrapped(solver.model).double()  # type: ignore[attr-defined]
+    if isinstance(solver, MoTSolver):
+        solver.network.base.model.double()  # which keeps its precision by itself
     if isinstance(solver, CompressionSolver):
         to_audio = solver._waveform
 
