@@ -358,6 +358,8 @@ class StandardSolver(Generic[C]):
     def _step(self, stage: Stage, index: int, batch: Any, averages: Averages) -> None:
         self._batch = self.fabric.to_device(batch)
         metrics = self.run_step(index, self._batch, {})
+        if getattr(batch, "is_padding", False):
+            return  # the step was for the other processes, which exchange something in each
         averages.add({name: value for name, value in metrics.items() if value is not None}, self.batch_weight(batch))
 
     def stop_if_asked(self) -> None:

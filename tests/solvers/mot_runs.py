@@ -106,6 +106,15 @@ def mot_values(world: World, **changes: Any) -> dict[str, Any]:
     return changed(values, changes)
 
 
+class PreciseMoT(MoTSolver):
+    """Computes in float64, so that other sizes of batches round the same numbers out of sight."""
+
+    def build_model(self) -> None:
+        super().build_model()
+        self.model.double()
+        self.model.base.model.double()  # which keeps its precision by itself
+
+
 def solver_of(
     folder: Path, values: dict[str, Any], watcher: Watcher | None = None, kind: type[MoTSolver] = MoTSolver
 ) -> MoTSolver:

@@ -79,6 +79,14 @@ class Batch:
         return len(self.arrays)
 
     @property
+    def is_padding(self) -> bool:
+        """True for a rank that was dealt no row of the global batch: it keeps step with one row, which counts nothing.
+
+        The row bears the name and the caption of a clip that another rank has, and none of its frames.
+        """
+        return not bool(self.num_frames.any())
+
+    @property
     def mask(self) -> Bool[Tensor, "B T"]:
         """True where there is a frame, False where there is padding."""
         return self.segment_ids >= 0
@@ -139,8 +147,7 @@ def read_batch(source: ClipSource, share: Share) -> Batch:
 
 
 def _empty_arrays(source: ClipSource, part: Rows) -> Num[np.ndarray, "B T W"]:
-    # An empty share has no clip to ask for its width, and all clips of a source are alike.
-    example = source[int(part.clips[0]) if len(part.clips) else 0].array
+    example = source[int(part.clips[0])].array  # all clips of a source are alike
     dtypes = {"u": np.int64, "i": np.int64, "f": np.float32}
     if example.dtype.kind not in dtypes or example.dtype == np.uint64:
         raise StoreError(f"arrays of {example.dtype} cannot become a batch; expected integer codes or float latents")

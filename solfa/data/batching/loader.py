@@ -68,11 +68,19 @@ class GlobalBatchSampler:
 
     Iterating does not move the position, as a `DataLoader` iterates ahead of what it delivers; `advance_past` does.
     Every rank makes the same number of steps. Where the rows of a batch do not divide by `world_size`, the first ranks
-    get one more, and a batch smaller than `world_size` leaves the last ranks a batch of no rows; `drop_last` avoids it.
+    get one more. A batch smaller than `world_size` is refused, unless `pad_ranks` is set: then the last ranks get a
+    row of padding, which the loop must not count (`Batch.is_padding`). To train on it would be to learn silence.
     """
 
     def __init__(
-        self, source: ClipSource, mode: Crop | Pad | Pack, *, seed: int = 0, rank: int = 0, world_size: int = 1
+        self,
+        source: ClipSource,
+        mode: Crop | Pad | Pack,
+        *,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        pad_ranks: bool = False,
     ) -> None:
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank must be from 0 to world_size - 1, found rank {rank} and world_size {world_size}")
@@ -84,6 +92,7 @@ class GlobalBatchSampler:
         self._digest, self._num_frames = source.digest, source.num_frames
         self._weights = source.weights if isinstance(source, WeightedSource) else None
         self._mode, self._seed, self._rank, self._world_size = mode, seed, rank, world_size
+        self._pad_ranks = pad_ranks
         self._move_to(epoch=0, step=0)
 
     def __len__(self) -> int:
@@ -140,7 +149,14 @@ class GlobalBatchSampler:
         self._plan: EpochPlan = plan
 
     def _plan_of(self, epoch: int) -> EpochPlan:
-        return plan_epoch(self._mode, self._num_frames, self._digest, self._seed, epoch, self._weights)
+        plan = plan_epoch(self._mode, self._num_frames, self._digest, self._seed, epoch, self._weights)
+        fewest, ranks = plan.fewest_rows(), self._world_size
+        if fewest < ranks and not self._pad_ranks:
+            raise ConfigError(
+                f"a batch of epoch {epoch} has fewer rows ({fewest}) than there are ranks ({ranks}) to deal it to; "
+                "leave it out by drop_last, choose another batch_size, or use fewer ranks"
+            )
+        return plan
 
 
 class Loader:
@@ -189,6 +205,7 @@ def make_loader(
     seed: int = 0,
     rank: int = 0,
     world_size: int = 1,
+    pad_ranks: bool = False,
     num_workers: int = 0,
     pin_memory: bool = False,
     persistent_workers: bool = False,
@@ -206,7 +223,7 @@ def make_loader(
     >>> state["epoch"], state["step"]
     (0, 1)
     """
-    sampler = GlobalBatchSampler(source, mode, seed=seed, rank=rank, world_size=world_size)
+    sampler = GlobalBatchSampler(source, mode, seed=seed, rank=rank, world_size=world_size, pad_ranks=pad_ranks)
     dataloader = DataLoader(
         BatchDataset(source),
         sampler=sampler,

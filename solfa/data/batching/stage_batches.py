@@ -167,6 +167,8 @@ def make_stage_loader(
         seed=seed,
         rank=rank,
         world_size=world_size,
+        # What is only judged may be judged beside padding; what is learnt from may not.
+        pad_ranks=stage != "train",
         num_workers=num_workers,
         pin_memory=pin_memory,
         persistent_workers=num_workers > 0,

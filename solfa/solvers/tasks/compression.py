@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
@@ -128,7 +128,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
             self._train_codec(audio, passed, losses, metrics)
             self._train_discriminator(audio, passed.audio.detach(), metrics)
         else:
-            self._measure(audio, passed, metrics)
+            self._measure(audio, passed, batch.mask.any(dim=1), metrics)
         return metrics
 
     def valid(self) -> Metrics:
@@ -197,14 +197,14 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         """Count the updates before this one; the schedule of the codec may have counted this one already."""
         return (self.epoch - 1) * self.cfg.optim.updates_per_epoch + self.num_updates
 
-    def _measure(self, audio: Tensor, passed: Reconstruction, metrics: Metrics) -> None:
+    def _measure(self, audio: Tensor, passed: Reconstruction, heard: Bool[Tensor, "B"], metrics: Metrics) -> None:
         ratios = si_sdr(passed.audio, audio)
         if not ratios.isnan().all():  # against silence there is no ratio
             metrics["si_sdr"] = ratios.nanmean()
         metrics["mel_distance"] = mel_distance_db(passed.audio, audio, self.cfg.model.sample_rate).mean()
         codes, size = passed.bottleneck.codes, self.cfg.model.codebook_size
         if codes is not None and size is not None:
-            self._counts.append(count_codes(codes, size))
+            self._counts.append(count_codes(codes[heard], size))  # without rows of padding alone
 
     def _with_codebooks(self, stage: Stage) -> Metrics:
         """Add how the codebooks are used over the whole stage, which is no mean over batches."""
