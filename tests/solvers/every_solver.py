@@ -14,7 +14,8 @@ from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.compression import CompressionSolver
 from solfa.solvers.tasks.mot import MoTSolver
 from solfa.solvers.tasks.sashimi import SashimiSolver
-from tests.solvers import mot_runs, test_compression, test_lm, test_sashimi
+from tests.solvers import mot_runs
+from tests.solvers.tasks import test_compression, test_lm, test_sashimi
 from tests.solvers.waveforms import sashimi_values, store_tones
 
 KINDS = ("lm", "mot", "sashimi", "sashimi dml in pieces", "compression rvq", "compression gaussian")

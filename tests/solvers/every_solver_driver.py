@@ -13,9 +13,9 @@ from typing import Any
 
 import lightning.fabric  # noqa: F401  (imported before forking)
 import torch
-from solfa.solvers.devices import gather_objects
 
 from solfa.data.batching.stage_batches import make_stage_loader
+from solfa.solvers.fabric.devices import gather_objects
 from solfa.solvers.standard import StandardSolver
 from tests.forked import expect_success, fork_ranks, free_port, launcher_variables
 from tests.solvers.every_solver import KINDS, Data, build_solver, compute_in_double

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from solfa.solvers.averages import Averages, Metrics
 from torch import Tensor
 
 from solfa.data.batching.stage_batches import Batching, make_stage_loader
+from solfa.solvers.loop.averages import Averages, Metrics
 from solfa.solvers.standard import StandardSolver
 from tests.solvers.every_solver import KINDS, Data, build_solver, close_enough, compute_in_double, make_data
 
