@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from solfa.codecs.mulaw import MulawOptions
-from solfa.codecs.quantized import WaveformCodec
-from solfa.solvers.wrapping import unwrapped
 from torch import Tensor
 
+from solfa.codecs.families.mulaw import MulawOptions
+from solfa.codecs.families.quantized import WaveformCodec
+from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.compression import CompressionSolver
 from solfa.solvers.tasks.mot import MoTSolver
