@@ -37,8 +37,9 @@ def test_the_lists_of_a_package_agree(module: str) -> None:
 def test_public_names_resolve_and_say_what_they_are_for(module: str) -> None:
     for name in {*PUBLIC[module]} - {"__version__"}:
         found, home = getattr(importlib.import_module(module), name), home_of(module, name)
-        assert found is getattr(home, name)
-        assert docstring(home, name, found), f"{home.__name__}.{name} has no docstring"
+        # `solfa.train` is the function until something imports the module, which can be called like it.
+        assert found is getattr(home, name) or (found is home and callable(found))
+        assert docstring(home, name, getattr(home, name)), f"{home.__name__}.{name} has no docstring"
 
 
 def docstring(home: Any, name: str, found: Any) -> str | None:
