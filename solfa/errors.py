@@ -1,4 +1,14 @@
-"""The faults a user can meet: each is one sentence that says where, what was expected, what was found, what to do."""
+"""The faults a user can meet: each is one sentence that says where, what was expected, what was found, what to do.
+
+A sentence names a parameter in backticks, alone or with a value: `max_failed`, `clear=True`. So it is right for whoever
+calls Solfa from Python; a command line spells the same sentence with its flags (`spelled`).
+"""
+
+import re
+from collections.abc import Callable
+
+_PARAMETER = re.compile(r"(?<![\w/.`])`(?P<name>[a-z][a-z0-9_]*)(=(?P<value>[^`]*))?`(?![\w/`])")
+"""What stands in backticks as a whole; a path with backticks in it has more around them."""
 
 __all__ = ["AudioError", "ConfigError", "Interrupted", "SolfaError", "StoreError"]
 
@@ -32,3 +42,12 @@ def exit_code(error: SolfaError) -> int:
     if isinstance(error, Interrupted):
         return error.exit_code
     return 2 if isinstance(error, ConfigError | StoreError | AudioError) else 1
+
+
+def spelled(sentence: str, spell: Callable[[str, str | None], str | None]) -> str:
+    """Replace the parameters that a sentence names by what `spell(name, value)` gives; None leaves one as it is."""
+
+    def replaced(found: re.Match[str]) -> str:
+        return spell(found["name"], found["value"]) or found[0]
+
+    return _PARAMETER.sub(replaced, sentence)

@@ -23,6 +23,7 @@ from solfa.cli import (
     pre_encode,
     train,
 )
+from solfa.cli.flags import command_of, in_flags
 from solfa.errors import SolfaError, exit_code
 from solfa.ui.terminal.console import errors, visible
 from solfa.version import __version__
@@ -72,7 +73,8 @@ def main() -> None:
     try:
         app()
     except SolfaError as error:
-        _leave(str(error), exit_code(error))
+        command = command_of(typer.main.get_command(app), sys.argv[1:])
+        _leave(in_flags(str(error), command), exit_code(error))
     except BrokenPipeError:
         # The reader of our output has gone (`solfa status … | head`); nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

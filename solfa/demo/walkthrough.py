@@ -12,8 +12,8 @@ from solfa.demo.collection import write_demo_collection
 from solfa.encoding.api import encode
 from solfa.encoding.decoding import decode_dataset, originals
 from solfa.encoding.progress import EncodeReport, Listener
-from solfa.errors import ConfigError
 from solfa.evaluate.reconstruction import mel_distance_db, signal_to_noise_db
+from solfa.files.free_folder import expect_free
 from solfa.store.dataset import open_dataset
 from solfa.store.verification import Verification, verify
 from solfa.ui.html.dataset_page import dataset_page
@@ -49,11 +49,11 @@ class DemoResult:
 
 
 def run_demo(
-    folder: Path, codec_text: str = DEFAULT_CODEC, *, listener: Listener | None = None, say: Callable[[str], None]
+    out: Path, codec_text: str = DEFAULT_CODEC, *, listener: Listener | None = None, say: Callable[[str], None]
 ) -> DemoResult:
-    """Make everything anew below `folder`; a folder that holds something else is refused."""
-    _prepare(folder)
-    audio, dataset_path, decoded = folder / "audio", folder / "demo.solfa", folder / "decoded"
+    """Make everything anew below `out`; a folder that holds something else is refused."""
+    _prepare(out)
+    audio, dataset_path, decoded = out / "audio", out / "demo.solfa", out / "decoded"
     say("synthesising strings, chords, drums, voices and one broken file")
     write_demo_collection(audio)
     say(f"encoding it with {codec_text}")
@@ -73,16 +73,15 @@ def run_demo(
         distance = mel_distance_db(original, sound, codec.sample_rate)
         scores.append(Score(clip.id, signal_to_noise_db(original, sound), distance))
     say("writing the report")
-    page = folder / "report.html"
+    page = out / "report.html"
     facts = [Fact("Speed", f"{report.speed:.0f}×", "audio-seconds per second")]
     write_report(dataset_page(dataset, codec, read_original, title="Solfa demo", more_facts=facts), page)
     return DemoResult(audio, dataset_path, decoded, page, report, verification, scores)
 
 
 def _prepare(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()):
-        if not (folder / MARKER).is_file():
-            raise ConfigError(f"{folder}: expected a new or empty folder, found other files; choose another with --out")
+    if (folder / MARKER).is_file():
         shutil.rmtree(folder)
+    expect_free(folder, "choose another `out`")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKER).write_text("Made by `solfa demo`, which makes this folder anew each time it runs.\n")

@@ -29,7 +29,7 @@ from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError, SolfaError
 from solfa.store.completion import finish
 from solfa.store.dataset import open_dataset
-from solfa.store.layout import create_info, is_dataset, read_info
+from solfa.store.layout import create_info, expect_new_dataset, is_dataset, read_info
 from solfa.store.plan_file import iterate_plan_columns
 from solfa.store.schema import DatasetInfo, DType
 from solfa.store.status import read_status
@@ -71,7 +71,7 @@ def encode(
     root = Path(dest)
     failure_limit = FailureLimit.parse(max_failed)
     if limit is not None and limit < 1:
-        raise ConfigError(f"limit: expected at least 1 clip, found {limit}")
+        raise ConfigError(f"`limit`: expected at least 1 clip, found {limit}")
     recordings = open_source(source, audio_root=_path(audio_root)) if isinstance(source, str | Path) else source
     encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
     chosen = codec_of(root) if codec is None else codec
@@ -114,7 +114,7 @@ def _settle_info(
     """Create dataset.json, or check that what is asked for is what the dataset has."""
     existing = read_info(root) if is_dataset(root) else None
     if existing is None:
-        _refuse_foreign_folder(root)
+        expect_new_dataset(root)
         if next(iter(source.recordings()), None) is None:
             raise ConfigError(f"{source.root}: expected audio files, found none; see `solfa encode --help` for sources")
     before = existing.parts if existing else {}
@@ -129,21 +129,13 @@ def _settle_info(
     if info.fingerprint != wanted.fingerprint:
         listed = "; ".join(differences(info.parts, wanted.parts))
         raise ConfigError(
-            f"{root}: was made with other settings, nothing was changed; {listed}; use those settings or another DEST"
+            f"{root}: was made with other settings, nothing was changed; {listed}; use those settings or another `dest`"
         )
     return info
 
 
 def _first(*values: float | None) -> float:
     return next(value for value in values if value is not None)
-
-
-def _refuse_foreign_folder(root: Path) -> None:
-    if root.exists() and (not root.is_dir() or any(path.name != ".tmp" for path in root.iterdir())):
-        found = "a folder with other files" if root.is_dir() else "a file"
-        raise ConfigError(
-            f"{root}: expected a new or empty folder, or a Solfa dataset, found {found}; choose another DEST"
-        )
 
 
 def _report(root: Path, totals: Totals, planning: PlanningReport, elapsed_seconds: float) -> EncodeReport:

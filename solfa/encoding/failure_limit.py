@@ -23,7 +23,7 @@ class FailureLimit:
         except ValueError:
             value = -1.0
         if value < 0 or (is_share and value > 100) or (not is_share and value != int(value)):
-            raise ConfigError(f"--max-failed: expected a count such as 20 or a share such as 1%, found {text!r}")
+            raise ConfigError(f"`max_failed`: expected a count such as 20 or a share such as 1%, found {text!r}")
         return cls(share=value / 100) if is_share else cls(count=int(value))
 
     def check(self, failed: int, planned: int) -> None:
@@ -31,6 +31,6 @@ class FailureLimit:
         allowed = self.count if self.count is not None else None if self.share is None else int(self.share * planned)
         if allowed is not None and failed > allowed:
             raise SolfaError(
-                f"stopped: --max-failed allows {allowed} of {planned} clips, found {failed}; "
+                f"stopped: `max_failed` allows {allowed} of {planned} clips, found {failed}; "
                 "what is committed is kept, `solfa status` lists the reasons"
             )

@@ -19,7 +19,7 @@ from solfa.encoding.fingerprint import EncodeSettings, dataset_info, differences
 from solfa.encoding.recording_index import RecordingIndex, attach
 from solfa.errors import ConfigError, StoreError
 from solfa.store.array_dataset import append_arrays
-from solfa.store.layout import is_dataset, read_info
+from solfa.store.layout import expect_new_dataset, is_dataset, read_info
 from solfa.store.legacy.detection import open_legacy
 from solfa.store.legacy.exported import ExportedClips
 from solfa.store.legacy.found_clips import ArrayLayout, LegacyClips
@@ -189,7 +189,9 @@ def _settings(
 def _info_from_facts(found: LegacyClips, facts: ArrayFacts, legacy: str | Path) -> DatasetInfo:
     width = facts.width or found.guess_width()
     if width is None:
-        raise ConfigError(f"{legacy}: how many codebooks or latent channels do the arrays have? give width or --layout")
+        raise ConfigError(
+            f"{legacy}: how many codebooks or latent channels do the arrays have? give `width` or `layout`"
+        )
     default: DType = "float32"
     if facts.codebook_size is not None:
         default = "uint16" if facts.codebook_size <= 1 << 16 else "uint32"
@@ -205,9 +207,8 @@ def _expect_fitting(root: Path, info: DatasetInfo) -> None:
         if existing.fingerprint != info.fingerprint:
             listed = "; ".join(differences(existing.parts, info.parts))
             raise ConfigError(f"{root}: was made with other settings, so nothing was changed; {listed}")
-    elif root.exists() and (not root.is_dir() or any(path.name != ".tmp" for path in root.iterdir())):
-        found = "a folder with other files" if root.is_dir() else "a file"
-        raise ConfigError(f"{root}: expected a new or empty folder, or a Solfa dataset, found {found}")
+    else:
+        expect_new_dataset(root)
 
 
 def _expect_readable(clips: _Clips) -> None:

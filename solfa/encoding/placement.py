@@ -21,16 +21,16 @@ class Encoders:
         import torch
 
         if count is not None and count < 1:
-            raise ConfigError(f"--num-encoders: expected at least 1, found {count}")
+            raise ConfigError(f"`num_encoders`: expected at least 1, found {count}")
         if num_workers is not None and num_workers < 0:
-            raise ConfigError(f"--num-workers: expected 0 or more, found {num_workers}")
+            raise ConfigError(f"`num_workers`: expected 0 or more, found {num_workers}")
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         kind = device.partition(":")[0]
         available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
         if not available.get(kind, False):
             usable = [name for name, works in available.items() if works]
-            raise ConfigError(f"--device {device}: not usable here, expected one of {', '.join(usable)} or auto")
+            raise ConfigError(f"`device={device}`: not usable here, expected one of {', '.join(usable)} or auto")
         cores = max(1, usable_cores() // rank.local_world_size)
         if kind == "cpu":
             return cls("cpu", count or cores, 1 if num_workers is None else num_workers, rank)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from solfa.errors import SolfaError, exit_code
+from solfa.errors import SolfaError, exit_code, spelled
 
 
 @contextmanager
@@ -19,6 +19,11 @@ def sentences() -> Iterator[None]:
 
 def leave(error: SolfaError) -> NoReturn:
     """End this process with the sentence of an error and the exit code that belongs to it."""
-    sys.stderr.write(f"solfa: {error}\n")
+    sys.stderr.write(f"solfa: {spelled(str(error), _dora_flag)}\n")
     sys.stderr.flush()
     sys.exit(exit_code(error))
+
+
+def _dora_flag(name: str, value: str | None) -> str | None:
+    """Spell what `dora run` has a flag for."""
+    return f"--{name}" if (name, value) == ("clear", "True") else None

@@ -19,8 +19,9 @@ from typing import TypeVar
 
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError, StoreError
+from solfa.files.free_folder import expect_free
 from solfa.files.json_objects import read_object
-from solfa.files.whole_files import create_once
+from solfa.files.whole_files import TEMPORARY, create_once
 from solfa.store.schema import FORMAT_VERSION, Commit, DatasetInfo, FileRecord, Manifest, record_bytes
 
 R = TypeVar("R", bound=Config)
@@ -54,6 +55,12 @@ def content_name(shard: int, sha256: str, suffix: str) -> str:
 def is_dataset(root: str | Path) -> bool:
     """Say whether `root` holds a dataset, finished or not."""
     return info_path(Path(root)).is_file()
+
+
+def expect_new_dataset(root: Path) -> None:
+    """Refuse to make a dataset where there is something else; what a killed run left is nothing."""
+    expected = "a new or empty folder, or a Solfa dataset"
+    expect_free(root, "choose another `dest`", expected=expected, is_ours=lambda name: name == TEMPORARY)
 
 
 def numbered(folder: Path, suffix: str, digits: int) -> list[int]:

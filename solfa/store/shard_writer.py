@@ -179,7 +179,7 @@ def _as_stored(array: np.ndarray[Any, Any], spec: ArraySpec, clip_id: str) -> np
     if array.ndim != 2 or array.shape[1] != spec.width:
         raise StoreError(f"{clip_id}: expected an array [T, {spec.width}], found {list(array.shape)}")
     if array.size > MAX_ELEMENTS:
-        raise StoreError(f"{clip_id}: {array.size} values are too many for one clip; use --segment-seconds")
+        raise StoreError(f"{clip_id}: {array.size} values are too many for one clip; use a smaller `segment_seconds`")
     if spec.codebook_size is not None:
         low, high = (array.min(), array.max()) if array.size else (0, 0)
         if array.dtype.kind not in "ui" or low < 0 or high >= spec.codebook_size:

@@ -33,7 +33,7 @@ def refuse_ambiguous(names: Collection[str]) -> None:
         if f"{name}{_SUFFIX}" in known:
             raise ConfigError(
                 f"clip {name + _SUFFIX!r}: {name + _SUFFIX}.wav is where the beginning of {name!r} stands; "
-                "name it otherwise, or add --no-stream"
+                "name it otherwise, or use `stream=False`"
             )
 
 

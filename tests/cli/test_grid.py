@@ -44,7 +44,7 @@ def test_without_slurm_nothing_is_cleared_and_local_is_suggested(tmp_path):
         pytest.skip("there is Slurm here")
     invoke(*TARGETS, "--dry-run", "--init")
     result = invoke(*TARGETS, "--clear")
-    assert isinstance(result.exception, ConfigError) and "--local" in str(result.exception)
+    assert isinstance(result.exception, ConfigError) and "`local=True`" in str(result.exception)
     assert len(list((tmp_path / "dora" / "xps").glob("*/.argv.json"))) == 2
 
 

@@ -118,7 +118,7 @@ def test_broken_files_are_rows_with_reasons_and_too_many_stop_the_run(audio_fold
     report = encode(audio_folder, tmp_path / "d.solfa")
     assert (report.clips, report.failed) == (9, 2)
     assert {failed.id for failed in report.failures} == {"bad1.wav", "bad2.wav"}
-    with pytest.raises(SolfaError, match="stopped: --max-failed allows 0 of 11 clips, found 1"):
+    with pytest.raises(SolfaError, match="stopped: `max_failed` allows 0 of 11 clips, found 1"):
         encode(audio_folder, tmp_path / "strict.solfa", max_failed="1%")
     # The stopped run is only unfinished: with a wider limit the same call completes it.
     assert encode(audio_folder, tmp_path / "strict.solfa", max_failed=2).clips == 9

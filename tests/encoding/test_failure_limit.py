@@ -1,4 +1,4 @@
-"""`--max-failed` reads counts and shares, and stops a run that is over it."""
+"""`max_failed` reads counts and shares, and stops a run that is over it."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from solfa.errors import ConfigError, SolfaError
 def test_the_limit_allows_exactly_so_many_failures(text, planned, allowed):
     limit = FailureLimit.parse(text)
     limit.check(allowed, planned)
-    with pytest.raises(SolfaError, match=f"--max-failed allows {allowed} of {planned} clips, found {allowed + 1}"):
+    with pytest.raises(SolfaError, match=f"`max_failed` allows {allowed} of {planned} clips, found {allowed + 1}"):
         limit.check(allowed + 1, planned)
 
 
@@ -22,5 +22,5 @@ def test_no_limit_never_stops():
 
 @pytest.mark.parametrize("text", ["", "many", "-1", "101%", "1.5", "%"])
 def test_anything_else_is_refused(text):
-    with pytest.raises(ConfigError, match="--max-failed: expected a count"):
+    with pytest.raises(ConfigError, match="`max_failed`: expected a count"):
         FailureLimit.parse(text)

@@ -74,7 +74,7 @@ def test_stable_audio_tokens_saved_the_wrong_way_round_are_read_if_nothing_was_p
     write_item(tmp_path / "old", 0, array.T, [1, 1, 1, 1], relpath="full.wav", **known)
     write_item(tmp_path / "old", 1, array.T, [1, 1, 0, 0], relpath="padded.wav", **known)
     write_item(tmp_path / "old", 2, array, [1] * 11 + [0] * 9, relpath="right.wav", **known)
-    with pytest.raises(ConfigError, match="give width or --layout"):
+    with pytest.raises(ConfigError, match="give `width` or `layout`"):
         import_legacy(tmp_path / "old", tmp_path / "new", facts=CODES)
     report = import_legacy(tmp_path / "old", tmp_path / "new", facts=CODES.model_copy(update={"width": 4}))
     dataset = open_dataset(tmp_path / "new")
@@ -183,7 +183,7 @@ def test_plain_npy_folders_are_turned_by_width(tmp_path: Path) -> None:
 
     np.save(tmp_path / "old/square.npy", square)
     report = import_legacy(tmp_path / "old", tmp_path / "guess", facts=facts)
-    assert "say which with --layout" in failures_of(report)["square"]
+    assert "say which with `layout`" in failures_of(report)["square"]
     (tmp_path / "old/two.wav.npy").unlink()
     import_legacy(tmp_path / "old", tmp_path / "told", facts=CODES, layout=ArrayLayout.CHANNELS_FIRST)
     np.testing.assert_array_equal(open_dataset(tmp_path / "told")["square"].array, square.T)
@@ -194,7 +194,7 @@ def test_without_a_codec_or_facts_the_import_asks_for_them(tmp_path: Path) -> No
     np.save(tmp_path / "old/a.npy", codes(9))
     with pytest.raises(ConfigError, match="say which codec made these arrays"):
         import_legacy(tmp_path / "old", tmp_path / "new")
-    with pytest.raises(ConfigError, match="give width or --layout"):
+    with pytest.raises(ConfigError, match="give `width` or `layout`"):
         import_legacy(tmp_path / "old", tmp_path / "new", facts=CODES)
     with pytest.raises(ConfigError, match="codebook_size belongs to codes"):
         import_legacy(
@@ -214,7 +214,7 @@ def test_refusals_write_nothing(tmp_path: Path) -> None:
         import_legacy(tmp_path / "empty", tmp_path / "new", facts=facts)
     with pytest.raises(ConfigError, match="found nothing"):
         import_legacy(tmp_path / "nowhere", tmp_path / "new", facts=facts)
-    with pytest.raises(ConfigError, match="a folder with other files"):
+    with pytest.raises(ConfigError, match="expected a new or empty folder"):
         import_legacy(tmp_path / "old", tmp_path / "old", facts=facts)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.npy", "empty", "old"]
     import_legacy(tmp_path / "old", tmp_path / "new", facts=facts)

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-import solfa
 from solfa.experiments.dora_adapter import last_of_each_key
 from solfa.xp.layout import ARGV, HISTORY
+from tests.source_texts import PACKAGE
 
-PACKAGE = Path(solfa.__file__).parent
 ADAPTER = PACKAGE / "experiments" / "dora_adapter.py"
 
 RELIED_ON = {

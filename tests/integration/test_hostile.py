@@ -94,7 +94,7 @@ def test_a_table_cannot_reach_outside_its_folder(tmp_path):
     (folder / "clips.csv").write_text("\n".join(rows))
     report = solfa.encode(folder / "clips.csv", tmp_path / "d.solfa", codec=solfa.load_codec(CODEC))
     assert (report.clips, report.failed) == (1, 3)
-    assert all("--audio-root" in failed.error for failed in report.failures)
+    assert all("`audio_root`" in failed.error for failed in report.failures)
 
 
 def test_a_tar_is_read_in_place_and_its_evil_members_are_failed_rows(tmp_path):

@@ -1,17 +1,14 @@
 """The names of an experiment's files are spelled in one module, and mean what they say."""
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import solfa
 from solfa.xp import layout
+from tests.source_texts import modules, texts
 
-PACKAGE = Path(solfa.__file__).parent
-OWNER = PACKAGE / "xp" / "layout.py"
+OWNER = "xp/layout.py"
 
 UNMISTAKABLE = re.compile(
     r"\.argv\.json|\.prepared\.json|history\.json|checkpoint\S*\.pt|best\.pt|solver\.log|worker_\S*\.log|output\.log"
@@ -25,25 +22,12 @@ OTHERS = {
 }
 
 
-def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """List the texts of a module that are no docstrings, with their lines."""
-    tree = ast.parse(path.read_text())
-    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            parts = [part.value if isinstance(part, ast.Constant) else "0" for part in node.values]
-            yield node.lineno, "".join(map(str, parts))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
-            yield node.lineno, node.value
-
-
 def test_no_other_module_spells_a_name_of_the_folder():
     spelled = []
-    for path in sorted(set(PACKAGE.rglob("*.py")) - {OWNER}):
-        name = path.relative_to(PACKAGE).as_posix()
+    for name, path in modules().items():
         allowed = {word for place, words in OTHERS.items() if name.startswith(place) for word in words}
         for line, text in texts(path):
-            if UNMISTAKABLE.search(text) or text in AMBIGUOUS - allowed:
+            if name != OWNER and (UNMISTAKABLE.search(text) or text in AMBIGUOUS - allowed):
                 spelled.append(f"{name}:{line}: {text!r}")
     assert not spelled
 

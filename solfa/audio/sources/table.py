@@ -53,7 +53,7 @@ def resolve_inside(name: str, bases: tuple[Path, ...]) -> Resolved:
         return Resolved(
             bases[0] / name,
             f"the path {escape_path(name)} leads out of {folders}; if the audio is meant to be there, "
-            "name a folder that holds it with --audio-root",
+            "name a folder that holds it as `audio_root`",
         )
     return Resolved(bases[0] / name, f"no such file: {escape_path(name)} below {folders}")
 

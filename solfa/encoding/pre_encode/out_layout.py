@@ -24,6 +24,7 @@ from solfa.encoding.pre_encode.summary import Failure
 from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError, StoreError
 from solfa.files.crash_points import crash_point
+from solfa.files.free_folder import expect_free
 from solfa.files.whole_files import TEMPORARY, create_once, replace_atomically
 from solfa.store.export.clip_record import json_bytes
 from solfa.store.export.npy_bytes import npy_bytes
@@ -34,16 +35,10 @@ DETAILS, FAILURES, SILENCE = "details.json", "failures.jsonl", "silence.npy"
 
 def read_details(out: Path) -> dict[str, Any] | None:
     """Read what made a folder; None where nothing has been written yet. Folders that are not ours are refused."""
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"{out}: expected a new or empty folder, found a file; choose another output_path")
     path = out / DETAILS
     if not path.is_file():
-        foreign = sorted(child.name for child in out.iterdir() if child.name != TEMPORARY) if out.is_dir() else []
-        if foreign:
-            raise ConfigError(
-                f"{out}: expected a new or empty folder, or one to continue, found {foreign[0]!r} without {DETAILS}; "
-                "choose another output_path"
-            )
+        expected = f"a new or empty folder, or one to continue, which has {DETAILS}"
+        expect_free(out, "choose another `output_path`", expected=expected, is_ours=lambda name: name == TEMPORARY)
         return None
     try:
         details = json.loads(path.read_bytes())
@@ -53,7 +48,7 @@ def read_details(out: Path) -> dict[str, Any] | None:
     if not isinstance(settings, dict):
         raise ConfigError(
             f"{out}: its {DETAILS} was not written by `solfa pre-encode`, which cannot continue it; "
-            "choose another output_path (`solfa import` reads it)"
+            "choose another `output_path` (`solfa import` reads it)"
         )
     return dict(details)
 
@@ -70,7 +65,7 @@ def claim_folder(out: Path, details: Mapping[str, Any]) -> None:
     if different:
         raise StoreError(
             f"{out}: was begun with other settings ({'; '.join(different)}); "
-            "repeat the command it was begun with, or choose another output_path"
+            "repeat the command it was begun with, or choose another `output_path`"
         )
 
 

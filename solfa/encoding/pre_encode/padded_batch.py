@@ -54,7 +54,7 @@ class BatchEncoder:
                 raise
             reason = str(error).partition("\n")[0]
             raise ConfigError(
-                f"model_half: {self._codec.name} does not run in fp16 on {self._device} ({reason}); "
+                f"`model_half`: {self._codec.name} does not run in fp16 on {self._device} ({reason}); "
                 "leave it out, or use a GPU"
             ) from error
         return silence.array[None]
@@ -77,5 +77,6 @@ class BatchEncoder:
             seconds = audio.shape[0] * audio.shape[2] / self._codec.sample_rate
             raise SolfaError(
                 f"{self._device}: not enough memory for {audio.shape[0]} items at once ({seconds:.0f} s of audio); "
-                "free some and run the same command to continue, or begin a new output_path with a smaller batch_size"
+                "free some and run the same command to continue, or begin a new `output_path` with a smaller "
+                "`batch_size`"
             ) from None

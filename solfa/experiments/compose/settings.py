@@ -80,7 +80,7 @@ def settle(folder: Path, settings: Settings, exclude: list[str], *, write: bool)
     """
     new = settings.cfg.model_dump(mode="json")
     begun = (folder / LAST).is_file() and (folder / CONFIG).is_file()
-    stored = read_stored(folder, "use --clear") if begun else None
+    stored = read_stored(folder, "use `clear=True`") if begun else None
     changes = changed_keys(stored, new, exclude) if stored is not None else []
     if stored is not None and changes:
         if settings.cfg.on_changed_default == "refuse":
@@ -98,7 +98,7 @@ def _refusal(folder: Path, changes: list[Change]) -> str:
     return (
         f"{folder}: this experiment was begun with other settings, nothing was changed: {listed}. "
         "Add on_changed_default=keep to go on with the old ones, on_changed_default=adopt to go on with the new ones, "
-        "or --clear to start anew; a value given on the command line makes an experiment of its own"
+        "or use `clear=True` to start anew; a value given on the command line makes an experiment of its own"
     )
 
 

@@ -71,7 +71,7 @@ def _import(module: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if not module.startswith(str(error.name)):
             raise
-        raise ConfigError(f"{what}: no module {error.name!r}; give -P a package with grids in it") from None
+        raise ConfigError(f"{what}: no module {error.name!r}; name a `package` with grids in it") from None
 
 
 def list_experiments(main: "ExperimentMain", explorer: Explorer) -> list[GridExperiment]:
@@ -101,7 +101,7 @@ def check_slurm(grid: str) -> None:
     """Refuse to go on where no job can be scheduled."""
     if shutil.which("sbatch") is None:
         raise ConfigError(
-            f"grid {grid}: Slurm's sbatch is not on this machine, nothing was changed; add --local to run it here"
+            f"grid {grid}: Slurm's sbatch is not on this machine, nothing was changed; use `local=True` to run it here"
         )
 
 

@@ -13,6 +13,7 @@ from typing import IO
 
 from solfa.errors import ConfigError
 from solfa.files.crash_points import crash_point
+from solfa.files.free_folder import expect_free
 from solfa.files.whole_files import publish, replace_atomically
 from solfa.store.export.marker import MARKER, Marker, is_export, read_marker
 from solfa.store.schema import record_bytes
@@ -78,18 +79,10 @@ def claim(out: Path, marker: Marker, dataset_path: Path) -> OutFolder:
     """Take a new or empty folder for an export, or continue one of the same dataset; refuse anything else untouched."""
     if out.resolve().is_relative_to(dataset_path.resolve()):
         raise ConfigError(f"{out}: lies inside the dataset {dataset_path}; choose a folder outside it")
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"{out}: expected a new or empty folder, found a file; choose another name")
     if is_export(out):
         _expect_same(out, read_marker(out), marker)
     else:
-        foreign = sorted(path.name for path in out.iterdir() if not _is_ours(path)) if out.is_dir() else []
-        if foreign:
-            raise ConfigError(
-                f"{out}: expected a new or empty folder, found {foreign[0]!r}"
-                + (f" and {len(foreign) - 1} more" if foreign[1:] else "")
-                + "; choose another name"
-            )
+        expect_free(out, "choose another `out`", is_ours=_is_ours)
         replace_atomically(out / MARKER, record_bytes(marker))
     for leftover in out.glob(f".{MARKER}.*"):
         leftover.unlink(missing_ok=True)
@@ -97,9 +90,9 @@ def claim(out: Path, marker: Marker, dataset_path: Path) -> OutFolder:
     return OutFolder(out)
 
 
-def _is_ours(path: Path) -> bool:
+def _is_ours(name: str) -> bool:
     """Recognise what an export leaves that was killed while it wrote its marker."""
-    return path.name == _TEMPORARY or path.name.startswith(f".{MARKER}.")
+    return name == _TEMPORARY or name.startswith(f".{MARKER}.")
 
 
 def _expect_same(out: Path, found: Marker, wanted: Marker) -> None:

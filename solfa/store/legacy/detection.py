@@ -20,7 +20,7 @@ def open_legacy(root: Path, layout: ArrayLayout | None = None) -> LegacyClips | 
         )
     if is_export(root):
         if layout is not None:
-            raise ConfigError(f"{root}: a Solfa export knows its layout; leave --layout out")
+            raise ConfigError(f"{root}: a Solfa export knows its layout; leave `layout` out")
         return ExportedClips(root)
     if is_dataset(root):
         raise ConfigError(f"{root}: is a Solfa dataset already; there is nothing to import")

@@ -68,7 +68,7 @@ class Axes:
             return array.T if array.shape[0] == spec.width else array
         layout = self.told or self.usual
         if layout is None:
-            raise StoreError(f"{where}: either axis of {list(array.shape)} may be time; say which with --layout")
+            raise StoreError(f"{where}: either axis of {list(array.shape)} may be time; say which with `layout`")
         turned = array.T if layout is ArrayLayout.CHANNELS_FIRST else array
         if turned.shape[1] != spec.width:
             raise StoreError(f"{where}: expected {layout} arrays of width {spec.width}, found {list(array.shape)}")

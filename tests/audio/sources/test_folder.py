@@ -148,5 +148,5 @@ def test_what_is_no_source_gets_a_sentence(tmp_path):
         open_source(tmp_path / "x.pdf")
     with pytest.raises(ConfigError, match=r"x\.tar\.gz: is compressed"):
         open_source(tmp_path / "x.tar.gz")
-    with pytest.raises(ConfigError, match="--audio-root: expected a folder"):
+    with pytest.raises(ConfigError, match="`audio_root`: expected a folder"):
         open_source(tmp_path, audio_root=tmp_path / "missing")

@@ -90,7 +90,7 @@ def test_paths_must_end_inside_the_roots(tmp_path):
     table = write(tmp_path / "table/t.jsonl", jsonl(*({"path": name} for name in names)))
     found = recordings(table)
     assert [recording.error is None for recording in found] == [True] * 3 + [False] * 3 + [True] + [False] * 2
-    assert all("leads out of" in found[i].error and "--audio-root" in found[i].error for i in (3, 4, 5))
+    assert all("leads out of" in found[i].error and "`audio_root`" in found[i].error for i in (3, 4, 5))
     assert "no such file: missing.wav" in found[7].error
     assert "cannot be followed" in found[8].error
     assert [recording.key for recording in found[:3]] == ["in.wav", "inner.wav", "in.wav#2"]

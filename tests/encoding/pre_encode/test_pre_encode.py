@@ -253,7 +253,7 @@ def test_folders_of_others_are_refused_untouched(run, wav, tmp_path, digest, nam
     wav("a.wav", 4000)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text(content)
-    with pytest.raises(ConfigError, match="choose another output_path"):
+    with pytest.raises(ConfigError, match="choose another `output_path`"):
         run()
     assert digest(tmp_path / "out").keys() == {name}
 
@@ -314,7 +314,7 @@ class OutOfMemory:
 def test_a_device_short_of_memory_for_a_moment_does_not_end_the_run():
     audio = [np.zeros((1, 500), np.float32)] * 3
     assert len(BatchEncoder(OutOfMemory(1), "cpu", 1000, half=False).encode(audio)) == 3
-    with pytest.raises(SolfaError, match=r"not enough memory for 3 items at once .* smaller batch_size"):
+    with pytest.raises(SolfaError, match=r"not enough memory for 3 items at once .* smaller `batch_size`"):
         BatchEncoder(OutOfMemory(2), "cpu", 1000, half=False).encode(audio)
 
 
@@ -326,5 +326,5 @@ class NoHalf(OutOfMemory):
 
 
 def test_a_codec_that_does_not_run_in_fp16_is_one_sentence():
-    with pytest.raises(ConfigError, match=r"model_half: mulaw does not run in fp16 on cpu \(.*\); leave it out"):
+    with pytest.raises(ConfigError, match=r"`model_half`: mulaw does not run in fp16 on cpu \(.*\); leave it out"):
         BatchEncoder(NoHalf(0), "cpu", 1000, half=True).encode_silence()

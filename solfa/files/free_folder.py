@@ -1,0 +1,25 @@
+"""A folder that may be filled: one that is not there yet, is empty, or holds only what we left there ourselves."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from solfa.errors import ConfigError
+
+
+def expect_free(
+    folder: Path,
+    advice: str,
+    *,
+    expected: str = "a new or empty folder",
+    is_ours: Callable[[str], bool] = lambda name: False,
+) -> None:
+    """Refuse, before anything is written, a file or a folder with something else in it; `is_ours` knows our names."""
+    if folder.is_dir():
+        foreign = sorted(path.name for path in folder.iterdir() if not is_ours(path.name))
+    elif folder.exists():
+        raise ConfigError(f"{folder}: expected {expected}, found a file; {advice}")
+    else:
+        return
+    if foreign:
+        more = f" and {len(foreign) - 1} more" if foreign[1:] else ""
+        raise ConfigError(f"{folder}: expected {expected}, found {foreign[0]!r}{more} in it; {advice}")

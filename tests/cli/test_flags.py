@@ -1,0 +1,74 @@
+"""The library names parameters, the command line names flags, and neither touches what only looks like one."""
+
+import re
+
+import pytest
+import typer
+
+import solfa
+from solfa.cli.flags import command_of, in_flags
+from solfa.cli.main import app
+from tests.source_texts import modules, texts
+
+APP = typer.main.get_command(app)
+FLAG = re.compile(r"(?<![\w/-])--[a-z]")
+COMMAND = re.compile(r"`[^`]* [^`]*`|pip install \S+")
+"""A command that a sentence quotes as a whole may have flags."""
+NOT_MESSAGES = ("cli/", "ui/html/style.py", "models/sashimi/kernel/library.py")
+"""The command line itself, a style sheet, and a compiler's command."""
+STILL_TO_DO = ("generate/", "solvers/tasks/")
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence", "spelled"),
+    [
+        ("encode", "`max_failed`: expected a count", "--max-failed: expected a count"),
+        ("encode", "`device=tpu`: not usable here", "--device tpu: not usable here"),
+        ("encode", "found a file; choose another `dest`", "found a file; choose another DEST"),
+        ("train", "or use `clear=True` to start anew", "or use --clear to start anew"),
+        ("grid", "name a `package` with grids in it", "name a --package with grids in it"),
+        ("generate", "or use `stream=False`", "or use --no-stream"),
+        ("pre-encode", "begin a new `output_path`", "begin a new --output-path"),
+    ],
+)
+def test_a_parameter_is_spelled_as_it_is_typed(command, sentence, spelled):
+    assert in_flags(sentence, command_of(APP, [command, "--some", "thing"])) == spelled
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "limit: no such file",
+        "/data/device/max_failed: expected audio, found none",
+        "/data/`device`/x.wav: has 0 samples",
+        "`solfa status` lists the reasons",
+        "`unknown_name`: expected something",
+        "the device is slow, the limit is 3",
+        "a`device`b",
+    ],
+)
+def test_what_is_no_parameter_of_the_command_stays_as_it_is(sentence):
+    assert in_flags(sentence, command_of(APP, ["encode"])) == sentence
+
+
+def test_without_a_command_nothing_is_spelled_anew():
+    assert command_of(APP, ["--version"]) is None and command_of(APP, ["nothing"]) is None
+    assert in_flags("`clear=True`", None) == "`clear=True`"
+
+
+def test_the_command_says_flags_where_the_library_says_parameters(solfa_main, audio_folder, tmp_path):
+    code, said = solfa_main("encode", audio_folder, tmp_path / "d", "--codec", "mulaw", "--max-failed", "some")
+    assert (code, "--max-failed: expected a count" in said) == (2, True)
+    with pytest.raises(solfa.errors.ConfigError, match=r"^`max_failed`: expected a count"):
+        solfa.encode(audio_folder, tmp_path / "d", codec="mulaw", max_failed="some")
+
+
+def test_no_message_of_the_library_names_a_flag():
+    named = []
+    for name, path in modules().items():
+        for line, text in texts(path) if not name.startswith(NOT_MESSAGES + STILL_TO_DO) else ():
+            said = COMMAND.sub("", text)
+            # A text of one word is an argument for a process; a sentence has several.
+            if " " in said and FLAG.search(said):
+                named.append(f"{name}:{line}: {text}")
+    assert not named
