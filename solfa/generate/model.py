@@ -25,7 +25,7 @@ from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, devic
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import DrawsSamples, OnAudio
 from solfa.generate.trained_folder import Trained, read_trained
-from solfa.pretrained.hub import local_directory
+from solfa.pretrained.hub import SOLFA_MODEL, local_directory
 from solfa.xp.record import find_experiment
 from solfa.xp.state_file import load_module
 
@@ -210,13 +210,13 @@ def build_model(
 
 
 def find_folder(location: str | Path) -> Path:
-    """Find a model's folder: a path, a signature among the experiments of this machine, or a Hub id."""
-    text = str(location)
-    if Path(text).expanduser().is_dir():
-        return Path(text).expanduser()
+    """Find a model's folder: a signature among the experiments of this machine, a path, or a Hub id."""
     try:
-        return find_experiment(load_environment(os.environ).xps_dir, text.removeprefix("//sig/"))
+        return find_experiment(load_environment(os.environ).xps_dir, str(location))
     except ConfigError:
-        if isinstance(location, Path) or not _HUB_ID.fullmatch(text):
+        folder = Path(location).expanduser()
+        if folder.is_dir():
+            return folder
+        if isinstance(location, Path) or not _HUB_ID.fullmatch(location):
             raise
-    return local_directory(text)
+    return local_directory(location, what="model", wanted=SOLFA_MODEL)

@@ -168,6 +168,19 @@ def test_an_exported_model_generates_the_same_in_another_place(dora_dir: Path, t
     assert (again / "model.safetensors").read_bytes() == (tmp_path / "carried/model.safetensors").read_bytes()
 
 
+def test_an_exported_model_is_loaded_from_the_hub_by_its_id(
+    dora_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    root = tmp_path / "models--me--tones"
+    export_model(dora_dir / "xps/1abe1000", root / "snapshots" / ("0" * 40))
+    (root / "refs").mkdir()
+    (root / "refs" / "main").write_text("0" * 40)
+    there, here = load_model("me/tones"), load_model(dora_dir / "xps/1abe1000")
+    assert torch.equal(there.generate(seconds=0.02)[0].audio, here.generate(seconds=0.02)[0].audio)
+
+
 def test_the_card_tells_data_hashes_licences_and_the_curve(dora_dir: Path, tmp_path: Path) -> None:
     folder = export_model(dora_dir / "xps/1abe1000", tmp_path / "carried")
     card = (folder / "README.md").read_text()
