@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from solfa.environment.accelerator import choose_device
 from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError
 from solfa.solvers.config import SolverConfig
@@ -22,7 +23,7 @@ def start_fabric(cfg: SolverConfig) -> "Fabric":
     if cfg.num_threads is not None:
         torch.set_num_threads(cfg.num_threads)
     rank = read_rank(os.environ)
-    accelerator = choose_accelerator(cfg.device)
+    accelerator = choose_device(cfg.device)
     if cfg.strategy == "fsdp" and accelerator != "cuda":
         raise ConfigError(f"strategy: fsdp shards over GPUs, found the device {accelerator}; use ddp or auto")
     if rank.world_size % cfg.num_nodes:
@@ -43,17 +44,6 @@ def start_fabric(cfg: SolverConfig) -> "Fabric":
     )
     fabric.launch()
     return fabric
-
-
-def choose_accelerator(device: str) -> str:
-    """Take the best device there is, or the one that was asked for, if it is there."""
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if device == "auto":
-        return next(name for name, there in available.items() if there)
-    if not available[device]:
-        there = ", ".join(name for name, found in available.items() if found)
-        raise ConfigError(f"device: torch finds no {device} on this machine; there is {there}")
-    return device
 
 
 def _strategy(cfg: SolverConfig, world_size: int) -> "Strategy | str":

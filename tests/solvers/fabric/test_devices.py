@@ -14,7 +14,7 @@ from solfa.config import parse_config
 from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError
 from solfa.solvers.config import SolverConfig
-from solfa.solvers.fabric.devices import choose_accelerator, gather_objects, start_fabric
+from solfa.solvers.fabric.devices import gather_objects, start_fabric
 from solfa.solvers.fabric.launch import Launched
 from tests.solvers.toy import ToyConfig, toy_values
 
@@ -58,12 +58,9 @@ def test_means_over_processes_are_weighted(reports: list[dict[str, Any]]) -> Non
 
 
 @here
-def test_without_a_gpu_the_cpu_is_taken_and_a_gpu_refused() -> None:
-    assert choose_accelerator("auto") == choose_accelerator("cpu") == "cpu"
+def test_without_a_gpu_a_gpu_is_refused() -> None:
     for device in ("cuda", "mps"):
-        with pytest.raises(ConfigError, match=f"^device: torch finds no {device} on this machine; there is cpu$"):
-            choose_accelerator(device)
-        with pytest.raises(ConfigError, match=f"no {device}"):
+        with pytest.raises(ConfigError, match=f"device={device}"):
             start_fabric(cfg(device=device))
 
 
