@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from solfa.files import replace_atomically
-from solfa.ui.numbers import plural
+from solfa.spelling import plural
 
 from .measuring import Measurement
 

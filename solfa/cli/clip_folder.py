@@ -9,8 +9,8 @@ from solfa.generate.model import Model
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import DrawsSamples
 from solfa.solvers.loop.stop_signals import Stopped, StopSignals
+from solfa.spelling import plural
 from solfa.ui.clip_files import write_sample
-from solfa.ui.numbers import plural
 from solfa.ui.partial_clips import PartialSamples, partial_path, refuse_ambiguous
 from solfa.ui.terminal.console import Bar, console, progress_bar, visible
 

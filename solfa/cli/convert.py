@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solfa.cli.dataset import DatasetArgument
-from solfa.ui.terminal.console import console, human_bytes, human_seconds, progress_bar, visible
+from solfa.spelling import duration, size
+from solfa.ui.terminal.console import console, progress_bar, visible
 
 if TYPE_CHECKING:
     from solfa.store.legacy.found_clips import ArrayLayout
@@ -64,7 +65,7 @@ def decode(
     with progress_bar("decoding", "clips") as bar:
         report = decode_dataset(opened, loaded, out, extension=f".{format}", on_clip=bar)
     kept = f", {report.skipped} existed already" if report.skipped else ""
-    console.print(f"{report.clips} clips, {human_seconds(report.seconds)} of audio in {visible(str(out))}{kept}")
+    console.print(f"{report.clips} clips, {duration(report.seconds)} of audio in {visible(str(out))}{kept}")
 
 
 def export(
@@ -91,8 +92,9 @@ def export(
     quiet = encoded_silence(opened) if chosen is ExportFormat.STABLE_AUDIO and silence else None
     with progress_bar("exporting", "clips") as bar:
         report = export_dataset(opened, out, chosen, bar, silence=quiet)
-    size = human_bytes(report.num_bytes)
-    console.print(f"{report.num_clips} clips, {report.num_files} files, {size} in {visible(str(report.path))}")
+    console.print(
+        f"{report.num_clips} clips, {report.num_files} files, {size(report.num_bytes)} in {visible(str(report.path))}"
+    )
     for note in report.notes:
         console.print(f"  [dim]{visible(note)}[/]", soft_wrap=True, highlight=False)
 

@@ -5,11 +5,9 @@ from typing import Annotated
 
 import typer
 
-from solfa.ui.numbers import plural
+from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.console import (
     console,
-    human_bytes,
-    human_seconds,
     print_facts,
     print_failures,
     progress_bar,
@@ -42,9 +40,9 @@ def status(dataset: DatasetArgument) -> None:
         ("state", state),
         ("shards", f"{found.committed_shards} of {found.planned_shards} committed"),
         ("clips", f"{found.stored_clips:,} stored, {found.failed_clips:,} failed, {found.planned_clips:,} planned"),
-        ("audio", human_seconds(found.seconds)),
+        ("audio", duration(found.seconds)),
         ("frames", f"{found.num_frames:,}"),
-        ("size", human_bytes(found.num_bytes)),
+        ("size", size(found.num_bytes)),
         ("at work", ", ".join(f"shard {shard:05d}" for shard in found.shards_at_work) or "nobody"),
         ("manifest", str(found.latest_manifest or "none yet")),
         ("fingerprint", found.info.fingerprint[:16]),
@@ -63,9 +61,9 @@ def verify(dataset: DatasetArgument) -> None:
     if result.leftovers:
         console.print(f"{len(result.leftovers)} leftovers of interrupted runs (harmless; `solfa gc` removes them)")
     if not result.problems:
-        size = human_bytes(result.num_bytes)
         console.print(
-            f"[green]intact[/]: {plural(result.num_clips, 'clip')} in {plural(result.num_shards, 'shard')}, {size}"
+            f"[green]intact[/]: {plural(result.num_clips, 'clip')} in {plural(result.num_shards, 'shard')}, "
+            f"{size(result.num_bytes)}"
         )
         return
     for problem in result.problems:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solfa.codecs.default_name import DEFAULT_CODEC
-from solfa.ui.numbers import plural
-from solfa.ui.terminal.console import Bar, console, human_bytes, human_seconds, print_facts, print_failures, visible
+from solfa.spelling import duration, plural, size
+from solfa.ui.terminal.console import Bar, console, print_facts, print_failures, visible
 
 if TYPE_CHECKING:
     from solfa.encoding.progress import EncodeReport, Totals
@@ -159,9 +159,9 @@ def print_report(report: "EncodeReport") -> None:
     """Print what a run did, and every reason to look closer."""
     facts = [
         ("clips", f"{report.clips:,}" + (f" ({report.new_clips:,} in this run)" if report.new_clips else "")),
-        ("audio", human_seconds(report.seconds)),
+        ("audio", duration(report.seconds)),
         ("frames", f"{report.num_frames:,}"),
-        ("size", f"{human_bytes(report.num_bytes)}, {report.compression:.1f}x smaller than the audio as 16-bit PCM"),
+        ("size", f"{size(report.num_bytes)}, {report.compression:.1f}x smaller than the audio as 16-bit PCM"),
         ("failed", f"{report.failed:,}"),
     ]
     if report.new_clips:

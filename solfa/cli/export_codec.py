@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solfa.ui.numbers import plural, short
-from solfa.ui.terminal.console import human_bytes, print_facts, visible
+from solfa.spelling import plural, short, size
+from solfa.ui.terminal.console import print_facts, visible
 
 if TYPE_CHECKING:
     from solfa.codecs.families.trained import OwnCodec
@@ -54,7 +54,7 @@ def export_codec(
     num_bytes = (directory / "model.safetensors").stat().st_size
     facts = [
         *_describe(codec),
-        ("weights", f"{human_bytes(num_bytes)} in {'float16' if half else 'float32'}"),
+        ("weights", f"{size(num_bytes)} in {'float16' if half else 'float32'}"),
         ("fingerprint", codec.fingerprint),
     ]
     if push is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solfa.cli.own_modules import reach_own_modules
-from solfa.ui.numbers import plural
+from solfa.spelling import plural
 from solfa.ui.terminal.console import console, visible
 
 if TYPE_CHECKING:

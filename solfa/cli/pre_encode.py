@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.ui.terminal.console import console, human_seconds, print_facts, print_failures, visible
+from solfa.spelling import duration
+from solfa.ui.terminal.console import console, print_facts, print_failures, visible
 
 if TYPE_CHECKING:
     from solfa.encoding.pre_encode.summary import PreEncodeReport
@@ -146,7 +147,7 @@ def print_report(report: "PreEncodeReport") -> None:
     speed = f"{report.speed:.1f}x real time" if report.new_items else "nothing to do: everything was encoded already"
     facts = [
         ("items", f"{report.items:,}{new}"),
-        ("audio", f"{human_seconds(report.new_seconds)} in this run"),
+        ("audio", f"{duration(report.new_seconds)} in this run"),
         ("failed", f"{len(report.failures):,}" + (", listed in failures.jsonl" if report.failures else "")),
         ("speed", speed),
     ]

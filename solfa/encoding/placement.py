@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from solfa.environment.accelerator import choose_device
 from solfa.environment.ranks import Rank, usable_cores
 from solfa.errors import ConfigError
 
@@ -24,15 +25,9 @@ class Encoders:
             raise ConfigError(f"`num_encoders`: expected at least 1, found {count}")
         if num_workers is not None and num_workers < 0:
             raise ConfigError(f"`num_workers`: expected 0 or more, found {num_workers}")
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        kind = device.partition(":")[0]
-        available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-        if not available.get(kind, False):
-            usable = [name for name, works in available.items() if works]
-            raise ConfigError(f"`device={device}`: not usable here, expected one of {', '.join(usable)} or auto")
+        device = choose_device(device)
         cores = max(1, usable_cores() // rank.local_world_size)
-        if kind == "cpu":
+        if device.partition(":")[0] == "cpu":
             return cls("cpu", count or cores, 1 if num_workers is None else num_workers, rank)
         gpus = torch.cuda.device_count() if device == "cuda" and rank.world_size == 1 else 1
         return cls(device, count or gpus, min(4, cores) if num_workers is None else num_workers, rank)

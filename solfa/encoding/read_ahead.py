@@ -5,12 +5,11 @@ process and becomes a failed clip.
 """
 
 import multiprocessing
-import os
-import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +20,7 @@ import numpy as np
 from solfa.audio.reader import read_span
 from solfa.audio.recording import AudioInfo
 from solfa.audio.sources.choice import locate
+from solfa.environment.parent_watch import end_with_parent
 from solfa.errors import AudioError
 from solfa.store.plan_file import PlannedClip
 
@@ -79,7 +79,7 @@ class DecodeAhead:
         if self._num_workers == 0:
             return ThreadPoolExecutor(1, thread_name_prefix="decode")
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._num_workers, mp_context=context, initializer=end_with_parent)
+        return ProcessPoolExecutor(self._num_workers, mp_context=context, initializer=_watch_parent)
 
     def __enter__(self) -> "DecodeAhead":
         return self
@@ -134,14 +134,7 @@ def _has_room(waiting: list[PlannedClip], sample_rate: int) -> bool:
     return not waiting or (len(waiting) < CLIPS_AHEAD and ahead < SECONDS_AHEAD)
 
 
-def end_with_parent() -> None:
-    """Leave when the parent process is gone, even if it was killed; no orphan keeps a pipe or a file open."""
+def _watch_parent() -> None:
     parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch(sentinel: int) -> None:
-        wait([sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, args=(parent.sentinel,), name="parent-watch", daemon=True).start()
+    if parent is not None:
+        end_with_parent(partial(wait, [parent.sentinel]))

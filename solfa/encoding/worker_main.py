@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from solfa.config import Config
+from solfa.environment.parent_watch import end_with_parent
 from solfa.errors import SolfaError
 from solfa.version import __version__
 
@@ -84,7 +85,7 @@ def main() -> int:
     # Asked to stop, it stops after the batch at hand: not inside a library, and not while a process is being started.
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda signum, frame: stopping.set())
-    threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
+    end_with_parent(sys.stdin.read)  # which ends with the parent, even if that was killed
 
     def emit(event: dict[str, Any]) -> None:
         print(json.dumps(event), file=reports)
@@ -103,12 +104,6 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-def _end_with_parent() -> None:
-    """Standard input ends when the parent is gone, even if it was killed."""
-    sys.stdin.read()
-    os._exit(1)
 
 
 if __name__ == "__main__":

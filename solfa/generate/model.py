@@ -16,7 +16,7 @@ from solfa.audio.probe import probe
 from solfa.audio.reader import read_span
 from solfa.audio.recording import Location
 from solfa.codecs.protocol import Codec, Encoded, StoredClip, as_batch
-from solfa.environment.devices import choose_device
+from solfa.environment.accelerator import choose_device
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
 from solfa.generate.catalogue import find_generator

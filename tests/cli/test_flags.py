@@ -25,7 +25,7 @@ STILL_TO_DO = ("generate/", "solvers/tasks/")
         ("encode", "`max_failed`: expected a count", "--max-failed: expected a count"),
         ("encode", "`device=tpu`: not usable here", "--device tpu: not usable here"),
         ("encode", "found a file; choose another `dest`", "found a file; choose another DEST"),
-        ("train", "or use `clear=True` to start anew", "or use --clear to start anew"),
+        ("train", "or `clear=True` to start anew", "or --clear to start anew"),
         ("grid", "name a `package` with grids in it", "name a --package with grids in it"),
         ("generate", "or use `stream=False`", "or use --no-stream"),
         ("pre-encode", "begin a new `output_path`", "begin a new --output-path"),

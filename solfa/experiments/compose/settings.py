@@ -98,7 +98,7 @@ def _refusal(folder: Path, changes: list[Change]) -> str:
     return (
         f"{folder}: this experiment was begun with other settings, nothing was changed: {listed}. "
         "Add on_changed_default=keep to go on with the old ones, on_changed_default=adopt to go on with the new ones, "
-        "or use `clear=True` to start anew; a value given on the command line makes an experiment of its own"
+        "or `clear=True` to start anew; a value given on the command line makes an experiment of its own"
     )
 
 

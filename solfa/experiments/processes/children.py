@@ -9,13 +9,14 @@ the children, who watch the other end (`watch_parent`), ask themselves to stop.
 import os
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
+
+from solfa.environment.parent_watch import end_with_parent
 
 GRACE_SECONDS = 60.0
 """How long a child may take to save its state."""
@@ -101,11 +102,13 @@ def watch_parent(environment: MutableMapping[str, str], grace_seconds: float = G
         return
     watched = int(pipe)
 
-    def wait() -> None:
+    def until_gone() -> None:
         with suppress(OSError):
             os.read(watched, 1)  # returns only when the other end is closed: nothing is ever written
+
+    def stop() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(grace_seconds)
         os.killpg(0, signal.SIGKILL)
 
-    threading.Thread(target=wait, name="watch-parent", daemon=True).start()
+    end_with_parent(until_gone, stop)

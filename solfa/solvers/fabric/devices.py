@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from solfa.environment.devices import choose_device
+from solfa.environment.accelerator import choose_device
 from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError
 from solfa.solvers.config import SolverConfig

@@ -15,6 +15,7 @@ from pydantic import Field
 from solfa.config import Config
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
+from solfa.spelling import duration
 from solfa.xp.layout import TENSORBOARD
 
 MAX_METRICS = 8
@@ -138,11 +139,11 @@ def summary_line(
     seconds: float,
     rate: float | None = None,
 ) -> str:
-    """Sum up a stage: `train  epoch 3/10  loss 2.314  ppl 10.1  lr 3.0e-04  12.3 updates/s  41 s`."""
+    """Sum up a stage: `train  epoch 3/10  loss 2.314  ppl 10.1  lr 3.0e-04  12.3 updates/s  41.2 s`."""
     parts = [f"{stage:<8}", f"epoch {epoch}" + (f"/{epochs}" if epochs else ""), *metric_words(metrics)]
     if rate is not None:
         parts.append(f"{_number(rate)} {step_unit(stage)}/s")
-    return "  ".join([*parts, _time(seconds)])
+    return "  ".join([*parts, duration(seconds)])
 
 
 def metric_words(metrics: Mapping[str, float], most: int = MAX_METRICS) -> list[str]:
@@ -164,10 +165,3 @@ def _number(value: float) -> str:
     if size == 0 or 1e-3 <= size < 10:
         return f"{value:.3f}"
     return f"{value:.1f}" if 10 <= size < 1e4 else f"{value:.3g}"
-
-
-def _time(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

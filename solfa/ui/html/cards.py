@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 from solfa.evaluate.reconstruction import mel_distance_db, signal_to_noise_db
+from solfa.spelling import count, duration, short, signed_db
 from solfa.ui.html.charts import axis
 from solfa.ui.html.excerpt import data_uri, excerpt, flac, levels
 from solfa.ui.html.markup import Markup, element, join
 from solfa.ui.html.picture import codes_png, frequency_ticks, latents_png, spectrogram_db, spectrogram_png, time_ticks
 from solfa.ui.html.report_data import ClipCard, Sound
-from solfa.ui.numbers import count, duration, short, signed_db
 
 PLAYER_SECONDS = 15.0
 """A page holds its sounds: longer excerpts would make it heavy to open and to send."""

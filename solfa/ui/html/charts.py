@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solfa.evaluate.statistics import CodeStatistics, LatentStatistics, LengthHistogram
+from solfa.spelling import count, plural, short
 from solfa.ui.html.markup import Markup, element, join
 from solfa.ui.html.picture import time_ticks
-from solfa.ui.numbers import count, plural, short
 
 MAX_BARS = 128
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solfa.evaluate.statistics import code_statistics, latent_statistics, length_histogram
+from solfa.spelling import count, duration, plural, short, size
 from solfa.ui.html.cards import PLAYER_SECONDS
 from solfa.ui.html.report_data import ClipCard, Fact, Failure, ReportPage, Sound
-from solfa.ui.numbers import count, duration, plural, short, size
 
 MAX_STATISTICS_VALUES = 200_000_000
 """Codes or latents that statistics are taken from; of a larger dataset every n-th clip is read."""

@@ -8,8 +8,8 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
+from solfa.spelling import signed_db
 from solfa.ui.html.report_data import Sound
-from solfa.ui.numbers import signed_db
 
 
 def data_uri(content: bytes, media_type: str) -> str:

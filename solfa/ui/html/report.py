@@ -6,13 +6,13 @@ Its content-security policy forbids scripts and loading, so that nothing in a da
 from pathlib import Path
 
 from solfa.files.whole_files import replace_atomically
+from solfa.spelling import plural
 from solfa.ui.html.cards import clip_card
 from solfa.ui.html.charts import code_charts, latent_chart, length_chart
 from solfa.ui.html.document import html_document
 from solfa.ui.html.markup import Markup, element, join
 from solfa.ui.html.picture import RANGE_DB
 from solfa.ui.html.report_data import Fact, Failure, ReportPage
-from solfa.ui.numbers import plural
 from solfa.version import __version__
 
 POLICY = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from solfa.spelling import duration, plural
 from solfa.ui.html.charts import axis
 from solfa.ui.html.document import html_document
 from solfa.ui.html.markup import Markup, element, join
 from solfa.ui.html.picture import RANGE_DB, frequency_ticks, time_ticks
-from solfa.ui.numbers import duration, plural
 from solfa.version import __version__
 
 POLICY = "default-src 'none'; img-src 'self' file:; media-src 'self' file:; style-src 'unsafe-inline'"

@@ -46,25 +46,6 @@ def print_failures(failures: list[tuple[str, str]], most: int = 10) -> None:
         console.print(f"  … and {len(failures) - most} more", highlight=False)
 
 
-def human_bytes(count: float) -> str:
-    """Spell a size with a unit: 1.5 MB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
-
-
-def human_seconds(seconds: float) -> str:
-    """Spell a duration: 4.2 s, 3 min 12 s, 5 h 04 min."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 class Bar:
     """A progress bar with a count, a rate and the time left; without a known total, a spinner with a count."""
 

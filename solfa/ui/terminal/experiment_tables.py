@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from solfa.ui.numbers import duration, plural, size
+from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.history_table import all_series, main_series, spell
 from solfa.ui.terminal.printable import printable
 from solfa.xp.record import ExperimentRecord

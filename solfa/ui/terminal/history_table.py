@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from solfa.ui.numbers import short
+from solfa.spelling import short
 from solfa.ui.terminal.printable import printable
 from solfa.ui.terminal.sparkline import sparkline
 from solfa.xp.record import Epoch

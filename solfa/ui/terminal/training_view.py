@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from solfa.solvers.watchers.protocol import Watcher, metric_words, step_unit, summary_line
+from solfa.spelling import duration
 from solfa.ui.terminal import console
 
 LINE_SECONDS = 30.0
@@ -78,7 +79,7 @@ class TerminalWatcher(Watcher):
         rate = self._rate()
         if rate is None or self._total is None:
             return []
-        return [f"ETA {console.human_seconds((self._total - self._last[0]) / rate)}"]
+        return [f"ETA {duration((self._total - self._last[0]) / rate)}"]
 
     def _stop_bar(self) -> None:
         if self._bar is not None:

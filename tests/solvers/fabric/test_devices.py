@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from solfa.config import parse_config
-from solfa.environment.devices import choose_device
 from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError
 from solfa.solvers.config import SolverConfig
@@ -59,12 +58,9 @@ def test_means_over_processes_are_weighted(reports: list[dict[str, Any]]) -> Non
 
 
 @here
-def test_without_a_gpu_the_cpu_is_taken_and_a_gpu_refused() -> None:
-    assert choose_device("auto") == choose_device("cpu") == "cpu"
+def test_without_a_gpu_a_gpu_is_refused() -> None:
     for device in ("cuda", "mps"):
-        with pytest.raises(ConfigError, match=f"^device: torch finds no {device} on this machine; there is cpu$"):
-            choose_device(device)
-        with pytest.raises(ConfigError, match=f"no {device}"):
+        with pytest.raises(ConfigError, match=f"device={device}"):
             start_fabric(cfg(device=device))
 
 

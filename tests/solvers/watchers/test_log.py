@@ -32,7 +32,7 @@ def test_a_stage_has_one_line_at_its_end_and_others_only_after_a_while(caplog):
     lines = [record.getMessage() for record in caplog.records]
     assert [line.split() for line in lines] == [
         ["train", "epoch", "2/5", "6/100", "updates", "loss", "2.000"],
-        ["train", "epoch", "2/5", "loss", "1.500", "0.200", "updates/s", "50", "s"],
+        ["train", "epoch", "2/5", "loss", "1.500", "0.200", "updates/s", "50.0", "s"],
     ]
 
 

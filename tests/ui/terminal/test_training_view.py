@@ -43,7 +43,7 @@ def go(watcher: TerminalWatcher, clock: Clock, steps: range, total: int | None =
 def test_a_stage_leaves_one_line(output):
     file, clock = output(False), Clock()
     go(TerminalWatcher(10, clock), clock, range(10, 50, 10))
-    assert file.getvalue() == "train     epoch 3/10  loss 2.314  ppl 10.1  lr 3.0e-04  20.0 updates/s  41 s\n"
+    assert file.getvalue() == "train     epoch 3/10  loss 2.314  ppl 10.1  lr 3.0e-04  20.0 updates/s  41.2 s\n"
 
 
 def test_a_file_gets_a_line_every_half_a_minute(output):
@@ -80,7 +80,7 @@ def test_a_terminal_gets_a_bar_with_metrics_which_is_gone_afterwards(output):
     assert "loss 4.500  45/s" in shown and "ETA" in shown
     watcher.stage_finished("train", 3, {"loss": 4.5}, 3.0)
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue().splitlines()[-1])
-    assert last.strip() == "train     epoch 3/10  loss 4.500  45.0 updates/s  3.0 s"
+    assert last.strip() == "train     epoch 3/10  loss 4.500  45.0 updates/s  3.00 s"
     assert "\x1b[2K" in file.getvalue()
 
 

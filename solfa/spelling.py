@@ -1,4 +1,4 @@
-"""Numbers as a person reads them."""
+"""Numbers as a person reads them: in logs, on the terminal, on pages."""
 
 import math
 
