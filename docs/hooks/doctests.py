@@ -5,6 +5,7 @@ from typing import Any
 
 import griffe
 
+_FLAG = re.compile(r"\s*# doctest: .*")
 _EXAMPLE = re.compile(r"^>>> .*(?:\n(?!\n).*)*", re.MULTILINE)
 
 
@@ -18,5 +19,5 @@ class DoctestBlocks(griffe.Extension):
 
 
 def fenced(text: str) -> str:
-    """Put fences around the examples of a docstring; an empty line ends one."""
-    return _EXAMPLE.sub(lambda match: f"```pycon\n{match[0]}\n```", text)
+    """Put fences around the examples of a docstring, without what tells doctest how to run them."""
+    return _EXAMPLE.sub(lambda match: f"```pycon\n{_FLAG.sub('', match[0])}\n```", text)
