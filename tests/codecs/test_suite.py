@@ -204,6 +204,24 @@ def test_a_fresh_process_agrees_and_loads_the_model_libraries_only_when_needed(
         np.testing.assert_array_equal(np.load(tmp_path / f"{name}.out.npy"), expected)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", ["default", "avx2"])
+def test_another_processor_finds_the_same_fingerprints(codecs: dict[str, Codec], capability: str) -> None:
+    program = (
+        "import sys; from solfa.codecs.loading import load_codec\n"
+        "for spec in sys.stdin: print(load_codec(spec.strip()).fingerprint)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        input="\n".join(codec.spec for codec in codecs.values()),
+        env={**os.environ, "ATEN_CPU_CAPABILITY": capability},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.split() == [codec.fingerprint for codec in codecs.values()]
+
+
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_the_fingerprint_follows_the_weights_and_not_their_place(name: str, codec: Codec, tmp_path: Path) -> None:
     elsewhere = load_codec(make(name, tmp_path / "elsewhere"))
