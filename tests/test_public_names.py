@@ -38,8 +38,8 @@ def test_the_lists_of_a_package_agree(module: str) -> None:
 def test_public_names_resolve_and_say_what_they_are_for(module: str) -> None:
     for name in {*PUBLIC[module]} - {"__version__"}:
         found, home = getattr(importlib.import_module(module), name), home_of(module, name)
-        # `solfa.train` is the function until something imports the module, which can be called like it. By name, because
-        # tests that import their own modules forget those that came with them, and the next import makes another.
+        # `solfa.train` is the function until something imports the module, which can be called like it. It is known by
+        # its name: tests that import modules of their own forget those that came along, and another is made later.
         is_module = isinstance(found, ModuleType) and found.__name__ == home.__name__ and callable(found)
         assert found is getattr(home, name) or is_module
         assert docstring(home, name, getattr(home, name)), f"{home.__name__}.{name} has no docstring"

@@ -11,7 +11,7 @@ from solfa.audio.probe import probe
 from solfa.audio.recording import AudioInfo, Location
 from solfa.audio.resampler import resample_span, resampled_span, source_margin
 from solfa.audio.sources.location import locate_file
-from solfa.errors import AudioError
+from solfa.errors import AudioError, ConfigError
 
 
 def read_audio(
@@ -34,16 +34,14 @@ def read_audio(
     try:
         info = probe(location)
         start = round(start_seconds * info.sample_rate)
-        wanted = info.num_samples if seconds is None else start + max(1, round(seconds * info.sample_rate))
-        if not 0 <= start < info.num_samples or wanted <= start:
-            raise AudioError(
-                f"expected a span within {info.num_samples / info.sample_rate:.3f} s, found start_seconds "
-                f"{start_seconds:g} and seconds {seconds}"
+        if not 0 <= start < info.num_samples or (seconds is not None and seconds <= 0):
+            found = f"start_seconds {start_seconds:g} and seconds {seconds}"
+            raise ConfigError(
+                f"{path}: expected a span within {info.num_samples / info.sample_rate:.3f} s, found {found}"
             )
-        stop = min(wanted, info.num_samples)
-        return read_span(
-            location, info, start, stop, sample_rate or info.sample_rate, num_channels or info.num_channels
-        )
+        stop = info.num_samples if seconds is None else start + max(1, round(seconds * info.sample_rate))
+        rate, channels = sample_rate or info.sample_rate, num_channels or info.num_channels
+        return read_span(location, info, start, min(stop, info.num_samples), rate, channels)
     except AudioError as error:
         raise AudioError(f"{path}: {error}") from None
 
