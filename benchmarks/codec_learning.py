@@ -18,11 +18,9 @@ from torch import Tensor, nn
 
 import solfa
 from solfa.models.codec.config import NetworkConfig
-from solfa.nn.seanet import SeanetConfig
-from solfa.nn.spectral_net import SpectralConfig
-from solfa.ops.audio_losses import MelLoss
-from solfa.ops.audio_metrics import mel_distance_db, si_sdr
-from solfa.ops.mulaw import mulaw_decode
+from solfa.nn import SeanetConfig, SpectralConfig
+from solfa.ops import MelLoss, mulaw_decode, si_sdr
+from solfa.ops.audio_metrics import mel_distance_db
 
 RATE, LENGTH, BATCH = 24_000, 24_000, 8
 LEARNING_RATE, WARM_UP = 8e-4, 50

@@ -25,7 +25,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from solfa.environment.allocator import worker_environment
+from solfa.environment import worker_environment
 
 SECONDS = 10
 ENCODEC_32KHZ = {
@@ -137,7 +137,8 @@ def loop_of_a_user(codec: str, folder: Path, paths: list[Path]) -> tuple[float, 
 def ours(codec: str, folder: Path, paths: list[Path]) -> tuple[float, np.ndarray]:
     import torch
 
-    from solfa.codecs.cpu import fast_dac_encoder, fast_encodec_encoder
+    from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
+    from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
 
     torch.set_num_threads(1)
     model = load(codec, folder)

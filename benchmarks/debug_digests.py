@@ -56,7 +56,7 @@ def _run(name: str, folder: Path) -> dict[str, str]:
         out = folder / "asked"
         _solfa(folder, "generate", xp.name, "--seconds", ASKED[name], "--num", "2", "--seed", "7", "--out", str(out))
     clips = sorted([*(xp / "samples").rglob("*.wav"), *folder.glob("asked/*.wav")])
-    return {**found, **{str(path.relative_to(folder)).replace(xp.name, "XP"): _sha(path) for path in clips}}
+    return {**found, **{str(path.relative_to(folder)).replace(xp.name, "XP"): _sound(path) for path in clips}}
 
 
 def _solfa(folder: Path, *arguments: str) -> None:
@@ -75,6 +75,14 @@ def _weights(path: Path) -> str:
             digest.update(name.encode())
             digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.ndim else b"")
     return digest.hexdigest()[:16]
+
+
+def _sound(path: Path) -> str:
+    """Hash the samples: the header of a float WAV holds the time of writing."""
+    import soundfile
+
+    samples, rate = soundfile.read(path, dtype="float32")
+    return f"{rate}:{hashlib.sha256(samples.tobytes()).hexdigest()[:16]}"
 
 
 def _sha(path: Path) -> str:

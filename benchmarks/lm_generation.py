@@ -24,13 +24,17 @@ from typing import Any
 
 import torch
 
-from solfa.environment.allocator import worker_environment
-from solfa.models.lm.conditions import Conditions
-from solfa.models.lm.generation import GenerationSettings, generate
-from solfa.models.lm.network import CodecLM, CodecLMConfig, cross_entropy, inputs_and_targets
-from solfa.nn.linears.half import halve_linears
-from solfa.nn.linears.int8 import quantise_linears
-from solfa.nn.linears.packed import pack_linears
+from solfa.environment import worker_environment
+from solfa.models import (
+    CodecLM,
+    CodecLMConfig,
+    Conditions,
+    GenerationSettings,
+    cross_entropy,
+    generate,
+    inputs_and_targets,
+)
+from solfa.nn import halve_linears, pack_linears, quantise_linears
 
 CODEBOOKS, CODEBOOK_SIZE, DIM, HEADS, FFN_DIM, TEXT_TOKENS = 4, 2048, 1024, 16, 4096, 8
 EXTRA_STEPS = CODEBOOKS - 1

@@ -23,17 +23,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from solfa.data.batching.loader import Loader, make_loader
-from solfa.data.batching.modes import Crop
-from solfa.environment.allocator import worker_environment
-from solfa.models.lm.conditions import Conditions
-from solfa.models.lm.network import CodecLM, CodecLMConfig, InputsAndTargets, cross_entropy, inputs_and_targets
-from solfa.ops.patterns import Delay
-from solfa.store.array_dataset import append_arrays
-from solfa.store.dataset import open_dataset
-from solfa.store.plan_file import PlannedClip
-from solfa.store.schema import ArraySpec, DatasetInfo
-from solfa.store.shard_writer import Outcome
+from solfa.data import Crop, Loader, make_loader
+from solfa.environment import worker_environment
+from solfa.models import CodecLM, CodecLMConfig, Conditions, InputsAndTargets, cross_entropy, inputs_and_targets
+from solfa.ops import Delay
+from solfa.store import ArraySpec, DatasetInfo, Outcome, PlannedClip, append_arrays, open_dataset
 
 CODEBOOKS, CODEBOOK_SIZE, DIM, HEADS, FFN_DIM, TEXT_TOKENS = 4, 2048, 1024, 16, 4096, 8
 SPEC = ArraySpec(

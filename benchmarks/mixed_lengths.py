@@ -15,7 +15,7 @@ import numpy as np
 import soundfile
 
 import solfa
-from solfa.codecs.protocol import Encoded
+from solfa.codecs import Encoded
 
 SAMPLE_RATE = 8000
 PADDED_SECONDS = 30.0

@@ -21,16 +21,12 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from waveform_heads.report import paired_interval
 
-from solfa.codecs.protocol import Encoded
-from solfa.data.sources.dset import Source
-from solfa.data.sources.stage_source import OpenedSource, open_sources
-from solfa.generate.request import AudioRequest
-from solfa.models.lm.network import cross_entropy
-from solfa.models.mot.text_base import load_base
-from solfa.solvers.tasks.mot import MoTSolver
-from solfa.solvers.trained import open_trained
+from solfa.codecs import Encoded
+from solfa.data import OpenedSource, Source, open_sources
+from solfa.generate import ClipRequest, TextModel, load_model
+from solfa.models import cross_entropy, load_base
+from solfa.ui import Markup, element
 from solfa.ui.clip_files import write_sample
-from solfa.ui.html.markup import Markup, element
 from solfa.ui.html.picture import spectrogram_db, spectrogram_png
 
 BATCH = 8
@@ -45,9 +41,9 @@ CAPTIONED, BLIND = "#8a3f7c", "#2f6f9f"
 INK, QUIET, GRID = "#22202a", "#6a6674", "#e4e0e6"
 
 
-def score(solver: MoTSolver, clips: OpenedSource, texts: Sequence[str | None], num_frames: int) -> list[float]:
+def score(model: TextModel, clips: OpenedSource, texts: Sequence[str | None], num_frames: int) -> list[float]:
     """Give the nats per code of the beginning of each clip after its text."""
-    network, scores = solver.network.eval(), {}
+    network, scores = model.network.eval(), {}
     order = sorted(range(len(clips)), key=lambda index: min(num_frames, int(clips.num_frames[index])))
     for start in range(0, len(order), BATCH):
         rows = order[start : start + BATCH]
@@ -55,7 +51,7 @@ def score(solver: MoTSolver, clips: OpenedSource, texts: Sequence[str | None], n
         codes = torch.nn.utils.rnn.pad_sequence(arrays, batch_first=True).transpose(1, 2)
         mask = torch.arange(codes.shape[2]) < torch.tensor([len(array) for array in arrays])[:, None]
         with torch.inference_mode():
-            logits = network(codes, mask, solver.texts.prefix([texts[row] for row in rows]))
+            logits = network(codes, mask, model.texts.prefix([texts[row] for row in rows]))
             for place, row in enumerate(rows):
                 one = slice(place, place + 1)
                 counted = mask[one, None].expand_as(codes[one])
@@ -78,9 +74,9 @@ def table(scores: dict[str, list[float]], kinds: Sequence[str], recordings: Sequ
     return "\n".join(lines) + "\n"
 
 
-def text_side(solver: MoTSolver) -> str:
+def text_side(model: TextModel) -> str:
     """Compare the text side with a base that was loaded afresh."""
-    ours, fresh = solver.network.base, load_base(solver.cfg.model.base, solver.cfg.model.base_dtype)
+    ours, fresh = model.network.base, load_base(model.network.config.base, model.network.config.base_dtype)
     equal = answered = 0
     for prompt in PROMPTS:
         ids = torch.tensor([fresh.tokenize(prompt, 512)])
@@ -157,11 +153,11 @@ def clips_picture(rows: Sequence[tuple[str, Any, Any]], sample_rate: int) -> Mar
     return drawing(parts, 2 * width + 24, len(rows) * (height + gap) + 6)
 
 
-def generated_clips(solver: MoTSolver, clips: OpenedSource, rows: Sequence[int], seconds: float, out: Path) -> Markup:
+def generated_clips(model: TextModel, clips: OpenedSource, rows: Sequence[int], seconds: float, out: Path) -> Markup:
     """Generate a clip for the captions of some held-out clips; write them, and show them beside these."""
-    codec = solver.load_codec()
-    requests = [AudioRequest(f"clip-{row:04d}", seconds, row, clips[row].caption) for row in rows]
-    made = {clip.name: clip for clip in solver.generate_audio(requests, {}, lambda done, total: None)}
+    codec = model.codec
+    requests = [ClipRequest(f"clip-{row:04d}", seconds, row, clips[row].caption) for row in rows]
+    made = {clip.name: clip for clip in model.draw(requests, {}, lambda done, total: None)}
     shown = []
     for request, row in zip(requests, rows, strict=True):
         write_sample(made[request.name], out)
@@ -188,10 +184,11 @@ def main() -> None:
     recordings = [names.index(name) for name in names]
     # Half the clips away is another recording, and mostly another kind.
     others = [captions[(row + len(captions) // 2) % len(captions)] for row in range(len(captions))]
-    captioned, blind = open_trained(arguments.captioned), open_trained(arguments.blind)
-    assert isinstance(captioned, MoTSolver) and isinstance(blind, MoTSolver) and captioned.cfg.dataset is not None
-    assert captioned.cfg.dataset.segment_seconds is not None
-    num_frames = round(captioned.cfg.dataset.segment_seconds * captioned.array.frame_rate)
+    loaded = load_model(arguments.captioned)
+    captioned, blind = loaded.generator, load_model(arguments.blind).generator
+    assert isinstance(captioned, TextModel) and isinstance(blind, TextModel)
+    seconds = loaded.trained.config["dataset"]["segment_seconds"]
+    num_frames = round(seconds * captioned.codec.frame_rate)
     none = [None] * len(captions)
     scores = {
         "own captions": score(captioned, clips, captions, num_frames),
@@ -208,7 +205,6 @@ def main() -> None:
     rows = [
         row for kind in largest for row in [at for at, found in enumerate(kinds) if found == kind][: arguments.per_kind]
     ]
-    seconds = captioned.cfg.dataset.segment_seconds
     picture = generated_clips(captioned, clips, rows, seconds, arguments.out)
     (arguments.out / "clips.svg").write_text(str(picture))
 

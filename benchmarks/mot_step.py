@@ -29,18 +29,24 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from solfa.models.lm.network import cross_entropy, inputs_and_targets
-from solfa.models.mot.assembly import build_mot
-from solfa.models.mot.config import MoTConfig
-from solfa.models.mot.ffn_experts import Bridge
-from solfa.models.mot.joint import MixedSequence, text_then_audio
+from solfa.models import (
+    Bridge,
+    IndexRouting,
+    MixedSequence,
+    MoT,
+    MoTConfig,
+    Texts,
+    TextsConfig,
+    build_mot,
+    cross_entropy,
+    inputs_and_targets,
+    text_then_audio,
+)
 from solfa.models.mot.layers import AudioLayer
 from solfa.models.mot.llama_attention import attended, rotated
-from solfa.models.mot.network import MoT
-from solfa.models.mot.routing import Index
-from solfa.models.mot.texts import Texts, TextsConfig
-from solfa.ops.patterns import steps_of
-from solfa.solvers.optim.optimizer import AdamW, OptimConfig, build_optimizer
+from solfa.ops import steps_of
+from solfa.solvers import OptimConfig, build_optimizer
+from solfa.solvers.optim import AdamW
 
 CODEBOOKS, CODEBOOK_SIZE = 4, 1024
 OPTIM = OptimConfig(epochs=1, optimizer=AdamW(lr=1e-3))
@@ -83,7 +89,7 @@ def by_index(model: MoT, batch: Batch, inputs: Tensor) -> Tensor:
     is_text = sliced.real & ~is_audio
     audio = inputs.transpose(1, 2).flatten(0, 1).T[None]
     sequence = sliced._replace(
-        text=sliced.text[is_text[:, :num_text]], audio=audio, routing=Index.of(is_text, is_audio)
+        text=sliced.text[is_text[:, :num_text]], audio=audio, routing=IndexRouting.of(is_text, is_audio)
     )
     return model.forward_joint(sequence).audio.view(len(inputs), inputs.shape[2], -1)
 

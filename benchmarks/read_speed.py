@@ -21,11 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solfa.store.array_dataset import append_arrays
-from solfa.store.dataset import Dataset, open_dataset
-from solfa.store.plan_file import PlannedClip
-from solfa.store.schema import ArraySpec, DatasetInfo
-from solfa.store.shard_writer import Outcome
+from solfa.store import ArraySpec, Dataset, DatasetInfo, Outcome, PlannedClip, append_arrays, open_dataset
 
 SHAPE = (500, 4)
 CODEBOOK_SIZE = 2048

@@ -17,10 +17,9 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from solfa.models.sashimi.heads import CategoricalHead, DmlHead, OutputHead
-from solfa.models.sashimi.kernel import FusedStepper, fused_stepper
-from solfa.models.sashimi.network import Sashimi, SashimiConfig
-from solfa.ops.temperature import draw_uniforms
+from solfa.models import CategoricalHead, DmlHead, OutputHead, Sashimi, SashimiConfig
+from solfa.models.sashimi.kernel.stepper import FusedStepper, fused_stepper
+from solfa.ops import draw_uniforms
 
 NUM_CLASSES = 256
 HEADS: dict[str, OutputHead] = {"categorical": CategoricalHead(NUM_CLASSES), "dml": DmlHead(NUM_CLASSES, 10)}

@@ -25,7 +25,7 @@ from waveform_heads.report import curves, markdown
 from waveform_heads.training import Settings, run
 
 from solfa.errors import ConfigError, SolfaError
-from solfa.files.whole_files import replace_atomically
+from solfa.files import replace_atomically
 
 
 def parser() -> argparse.ArgumentParser:

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from solfa.models.sashimi.network import Sashimi, SashimiConfig, previous_classes
+from solfa.models import Sashimi, SashimiConfig, previous_classes
 from solfa.nn import s4d
 from solfa.ops.ssm import Powers, System
 

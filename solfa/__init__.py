@@ -4,35 +4,35 @@
     dataset = solfa.open_dataset("music.solfa")
     codec   = solfa.load_codec(dataset.info.codec)
     audio   = codec.decode(dataset[0])
+    run     = solfa.train(["solver=lm/debug"])
+    clips   = solfa.load_model(run.signature).generate(seconds=2, num=4)
 
 The names are resolved on first use, so that importing the package costs nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from solfa.lazy_names import lazy_names
 from solfa.version import __version__
 
 if TYPE_CHECKING:
     from solfa.codecs.catalogue import load_codec
     from solfa.encoding.api import encode
+    from solfa.generate.export import export_model
+    from solfa.generate.model import load_model
     from solfa.store.dataset import open_dataset
+    from solfa.train import train
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "solfa.codecs.catalogue": ["load_codec"],
+            "solfa.encoding.api": ["encode"],
+            "solfa.generate.export": ["export_model"],
+            "solfa.generate.model": ["load_model"],
+            "solfa.store.dataset": ["open_dataset"],
+            "solfa.train": ["train"],
+        },
+    )
 
-__all__ = ["__version__", "encode", "load_codec", "open_dataset"]
-
-_HOMES = {
-    "encode": "solfa.encoding.api",
-    "load_codec": "solfa.codecs.catalogue",
-    "open_dataset": "solfa.store.dataset",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'solfa' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = ["__version__", "encode", "export_model", "load_codec", "load_model", "open_dataset", "train"]

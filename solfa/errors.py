@@ -10,6 +10,8 @@ from collections.abc import Callable
 _PARAMETER = re.compile(r"(?<![\w/.`])`(?P<name>[a-z][a-z0-9_]*)(=(?P<value>[^`]*))?`(?![\w/`])")
 """What stands in backticks as a whole; a path with backticks in it has more around them."""
 
+__all__ = ["AudioError", "ConfigError", "Interrupted", "SolfaError", "StoreError"]
+
 
 class SolfaError(Exception):
     """Anything that Solfa reports as a sentence instead of a traceback."""

@@ -1,13 +1,22 @@
-"""The entry point of a run, which Dora imports: `dora run solver=lm/debug`, and `solfa train` is the same.
+"""The entry point of a run: `solfa.train(...)` in Python, `solfa train` and `dora run` in a terminal.
 
 compose (Hydra) ──► validate (pydantic) ──► the settings of the experiment ──► data ──► solver.run()
+
+Dora imports a module of this name, and people call a function of it, so the module can be called.
 """
+
+import json
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
 
 from dora.xp import XP
 
 from solfa.experiments.compose.experiment_main import ExperimentMain
 from solfa.experiments.processes.ddp import supply_dora
 from solfa.experiments.run.execution import run_experiment
+from solfa.experiments.trained_run import Run
 
 supply_dora()
 
@@ -16,3 +25,31 @@ supply_dora()
 def main(xp: XP) -> None:
     """Run the experiment that was composed."""
     run_experiment(xp, main.settings(xp), main.environment)
+
+
+def train(overrides: Sequence[str] = (), *, clear: bool = False, **settings: Any) -> Run:
+    """Train an experiment in this process, or go on with it, and return what came of it.
+
+    `overrides` are those of the command line, `settings` top-level ones by name; both decide the signature. `clear`
+    deletes what an earlier run of the same experiment left. Interrupted, the same call goes on where it was.
+
+    >>> run = solfa.train(["solver=lm/debug", "optim.epochs=1"], device="cpu")   # doctest: +SKIP
+    >>> run.history[-1]["valid"]["loss"], run.model.generate(seconds=1)          # doctest: +SKIP
+    """
+    named = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
+    experiment = main.compose([*overrides, *named])
+    main.check(experiment, is_cleared=clear)
+    if clear:
+        main.clear(experiment)
+    main.start(experiment)
+    return Run(experiment.folder, experiment.sig)
+
+
+class _Callable(ModuleType):
+    """This module, as a function."""
+
+    def __call__(self, overrides: Sequence[str] = (), *, clear: bool = False, **settings: Any) -> Run:
+        return train(overrides, clear=clear, **settings)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -10,6 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from hypothesis import HealthCheck, settings
+
+# No test asserts a time: on a busy machine any example may take longer than any deadline.
+settings.register_profile("solfa", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("solfa")
 
 # One thread each, here and in what tests start: tiny operations gain nothing from a second one, and two processes of
 # two threads on two cores spend most of their time waiting for each other.

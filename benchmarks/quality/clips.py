@@ -14,9 +14,8 @@ from typing import Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from solfa.audio import Location, read_span
 from solfa.audio.probe import probe
-from solfa.audio.reader import read_span
-from solfa.audio.recording import Location
 from solfa.errors import AudioError, ConfigError
 
 Kind = Literal["music", "speech", "effects"]

@@ -18,13 +18,11 @@ import numpy as np
 import soundfile
 import torch
 
-from solfa.audio.channels import to_channels
+from solfa.audio import Location, to_channels
 from solfa.audio.decoders.byte_range import ByteRange, open_range
 from solfa.audio.decoders.mpeg import after_header, count_frames, first_frame, parse_frame
 from solfa.audio.decoders.ogg import read_page
-from solfa.audio.recording import Location
-from solfa.codecs.catalogue import load_codec
-from solfa.codecs.protocol import Codec
+from solfa.codecs import Codec, load_codec
 from solfa.errors import ConfigError
 
 from .clips import SAMPLE_RATE, Mono

@@ -16,8 +16,7 @@ from typing import Any
 
 import torch
 
-from solfa.files.digest import value_sha256
-from solfa.files.whole_files import replace_atomically
+from solfa.files import replace_atomically, value_sha256
 
 from .clips import Clip, Mono, read_excerpt
 from .competitors import System

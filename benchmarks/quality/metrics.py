@@ -16,7 +16,8 @@ import soxr
 import torch
 
 from solfa.errors import ConfigError
-from solfa.ops.audio_metrics import mel_distance_db, si_sdr
+from solfa.ops import si_sdr
+from solfa.ops.audio_metrics import mel_distance_db
 
 from .clips import SAMPLE_RATE, Mono
 

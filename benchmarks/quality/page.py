@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from solfa.files.whole_files import replace_atomically
+from solfa.files import replace_atomically
 from solfa.spelling import duration
+from solfa.ui import Markup, element
 from solfa.ui.html.charts import axis
 from solfa.ui.html.document import html_document
 from solfa.ui.html.excerpt import data_uri, excerpt, flac, levels
-from solfa.ui.html.markup import Markup, element
 from solfa.ui.html.picture import RANGE_DB, frequency_ticks, spectrogram_db, spectrogram_png, time_ticks
 from solfa.ui.html.report import POLICY
 from solfa.ui.html.report_data import Sound

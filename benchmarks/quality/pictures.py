@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import log2
 
+from solfa.ui import Markup, element
 from solfa.ui.html.excerpt import data_uri
-from solfa.ui.html.markup import Markup, element
 from solfa.ui.html.picture import spectrogram_db, spectrogram_png
 from solfa.ui.html.report_data import Sound
 

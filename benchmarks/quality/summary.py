@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from solfa.files.whole_files import replace_atomically
+from solfa.files import replace_atomically
 from solfa.spelling import plural
 
 from .measuring import Measurement

@@ -16,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from solfa.models.sashimi.heads import Mixture
-from solfa.ops.class_grid import Grid, LinearGrid, cells_on
+from solfa.models import Mixture
+from solfa.ops import LinearGrid, cells_on
+from solfa.ops.class_grid import Grid
 from solfa.ops.logistic_mixture import interval_log_prob
 
 from .contenders import LINEAR8, LINEAR12, LINEAR16, MULAW8

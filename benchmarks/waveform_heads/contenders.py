@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from solfa.models.sashimi.heads import CategoricalHeadConfig, DmlHeadConfig, HeadConfig, OutputHead
-from solfa.models.sashimi.network import Sashimi, SashimiConfig, previous_classes
-from solfa.ops.class_grid import Grid, LinearGrid, MulawGrid
+from solfa.models import CategoricalHeadConfig, DmlHeadConfig, OutputHead, Sashimi, SashimiConfig, previous_classes
+from solfa.models.sashimi.heads import HeadConfig
+from solfa.ops import LinearGrid, MulawGrid
+from solfa.ops.class_grid import Grid
 
 COARSE = MulawGrid(bits=8)
 """Whose cells the models of finer grids have an embedding of."""

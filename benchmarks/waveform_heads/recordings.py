@@ -8,9 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from solfa.audio import Location, read_span
 from solfa.audio.probe import probe
-from solfa.audio.reader import read_span
-from solfa.audio.recording import Location
 from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 

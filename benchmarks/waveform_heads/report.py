@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from statistics import mean, stdev
 
-from solfa.ui.html.markup import Markup, element
+from solfa.ui import Markup, element
 
 from .anchors import Anchors
 from .scoring import COMMON, OWN

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from solfa.models.sashimi.heads import DmlHead, Mixture, OutputHead
-from solfa.ops.class_grid import Grid, LinearGrid, MulawGrid, cells_on
+from solfa.models import DmlHead, Mixture, OutputHead
+from solfa.ops import LinearGrid, MulawGrid, cells_on
+from solfa.ops.class_grid import Grid
 from solfa.ops.logistic_mixture import interval_log_prob
 
 from .contenders import WaveformModel

@@ -12,11 +12,10 @@ import torch
 from safetensors.torch import save_file
 
 from solfa.errors import ConfigError
-from solfa.files.whole_files import replace_atomically
-from solfa.models.sashimi.network import SashimiConfig
-from solfa.solvers.optim.optimizer import AdamW, OptimConfig, build_optimizer, build_schedule
-from solfa.solvers.optim.parameter_groups import ParameterGroup
-from solfa.solvers.optim.schedules import Cosine
+from solfa.files import replace_atomically
+from solfa.models import SashimiConfig
+from solfa.solvers import OptimConfig, build_optimizer
+from solfa.solvers.optim import AdamW, Cosine, ParameterGroup, build_schedule
 
 from .contenders import Contender, WaveformModel
 from .recordings import Excerpts, Split, training_crops

@@ -36,10 +36,10 @@ from splits import (
 )
 from synthesis import CLIP_SECONDS, SAMPLE_RATE, synthesised_clip
 
-from solfa.audio.writer import write_audio
-from solfa.demo.recordings import WRITTEN_AT
+from solfa.audio import write_audio
+from solfa.demo import WRITTEN_AT
 from solfa.errors import AudioError, ConfigError, SolfaError
-from solfa.files.whole_files import replace_atomically, temporary_path
+from solfa.files import replace_atomically, temporary_path
 
 SEED = 0
 NUM_TRAIN_CLIPS = 120

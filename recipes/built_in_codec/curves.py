@@ -10,8 +10,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from solfa.files.whole_files import replace_atomically
-from solfa.ui.html.markup import Markup, element
+from solfa.files import replace_atomically
+from solfa.ui import Markup, element
 
 METRICS = {"mel_distance": "mel distance, dB", "si_sdr": "SI-SDR, dB", "perplexity": "perplexity of 1,024 entries"}
 WIDTH, HEIGHT = 300, 190

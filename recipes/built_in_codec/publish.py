@@ -9,13 +9,13 @@ import argparse
 import json
 from pathlib import Path
 
-from solfa.codecs.built_in import RELEASE, Release, read_release, released_fingerprint
+from solfa.codecs import DEFAULT_CODEC
+from solfa.codecs.built_in.release import RELEASE, Release, read_release, released_fingerprint
 from solfa.codecs.checkpoint import Checkpoint
-from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.codecs.families.trained import OwnCodec
 from solfa.config import parse_config
 from solfa.errors import ConfigError, SolfaError
-from solfa.files.whole_files import replace_atomically
+from solfa.files import replace_atomically
 
 PACKAGE = Path(__file__).parents[2] / "solfa" / "codecs" / "built_in"
 FILES = ("config.json", "model.safetensors")

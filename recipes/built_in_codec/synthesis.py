@@ -10,8 +10,24 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solfa.demo.instruments import Sound, add_at, faded, hat, hertz, kick, master, pluck, snare, tone
-from solfa.demo.pieces import arpeggio, beat, choir, progression, silence, speech
+from solfa.demo import (
+    Sound,
+    add_at,
+    arpeggio,
+    beat,
+    choir,
+    faded,
+    hat,
+    hertz,
+    kick,
+    master,
+    pluck,
+    progression,
+    silence,
+    snare,
+    speech,
+    tone,
+)
 
 SAMPLE_RATE = 24_000
 CLIP_SECONDS = 10.0

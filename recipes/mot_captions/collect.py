@@ -26,10 +26,9 @@ from captions import pick
 from pieces import READERS, Piece
 from prompts import Span
 
-from solfa.audio.channels import Audio, to_channels
-from solfa.audio.writer import write_audio
+from solfa.audio import Audio, to_channels, write_audio
 from solfa.errors import AudioError, ConfigError, SolfaError
-from solfa.files.whole_files import replace_atomically
+from solfa.files import replace_atomically
 
 COLUMNS = ("path", "caption", "source", "title", "kind", "split")
 VALID_SHARE = 0.1

@@ -4,11 +4,19 @@ import numpy as np
 import numpy.typing as npt
 
 Audio = npt.NDArray[np.float32]
-"""`[C, N]`"""
+"""A waveform: float32 `[C, N]`, channels and samples, full scale at one."""
 
 
 def to_channels(audio: Audio, num_channels: int) -> Audio:
-    """Give `[C, N]` audio `num_channels` channels."""
+    """Give `[C, N]` audio `num_channels` channels.
+
+    As it is where the counts agree; one channel is repeated, and of several the mean is.
+
+    >>> import numpy as np
+    >>> from solfa.audio import to_channels
+    >>> to_channels(np.array([[1.0, 0.0], [0.0, 0.0]], np.float32), 1)
+    array([[0.5, 0. ]], dtype=float32)
+    """
     if len(audio) == num_channels:
         return audio
     return np.repeat(audio if len(audio) == 1 else _mean(audio)[None], num_channels, axis=0)

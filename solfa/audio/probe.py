@@ -9,7 +9,7 @@ from solfa.audio.decoders import pyav, sndfile
 from solfa.audio.decoders.byte_range import ByteRange, open_range
 from solfa.audio.file_types import AV_EXTENSIONS
 from solfa.audio.recording import AudioInfo, Location, Recording
-from solfa.audio.sources.location import locate_recording
+from solfa.audio.sources.location import locate_file, locate_recording
 from solfa.errors import AudioError
 from solfa.files.chunks import chunks
 
@@ -55,8 +55,27 @@ def _fault(info: AudioInfo, num_bytes: int) -> str | None:
     return None
 
 
+def probe_audio(path: str | Path) -> AudioInfo:
+    """Read the header of an audio file: rate, channels, and exactly as many samples as reading it will deliver.
+
+    >>> from solfa.audio import probe_audio
+    >>> probe_audio("audio/guitar.wav")
+    AudioInfo(sample_rate=44100, num_channels=2, num_samples=132300, format='WAV/PCM_16')
+    """
+    try:
+        return probe(locate_file(path))
+    except AudioError as error:
+        raise AudioError(f"{path}: {error}") from None
+
+
 def probe_recording(root: Path, recording: Recording) -> AudioInfo | str:
-    """Probe a recording of a source whose root is `root`; a fault is the sentence that becomes its failed row."""
+    """Probe a recording of a source whose root is `root`; of one that cannot be read, give the reason.
+
+    >>> from solfa.audio import open_source, probe_recording
+    >>> source = open_source("audio/")
+    >>> {recording.key: probe_recording(source.root, recording) for recording in source.recordings()}["broken.wav"]
+    'cannot be decoded: Format not recognised'
+    """
     if recording.error is not None:
         return recording.error
     try:

@@ -1,13 +1,51 @@
 """Read a span of a recording as float32, at the rate and with the channels that were asked for."""
 
+from pathlib import Path
+
 import numpy as np
 
 from solfa.audio.channels import Audio, distinct_channels, to_channels
 from solfa.audio.decoders import pyav, sndfile
 from solfa.audio.decoders.byte_range import open_range
+from solfa.audio.probe import probe
 from solfa.audio.recording import AudioInfo, Location
 from solfa.audio.resampler import resample_span, resampled_span, source_margin
+from solfa.audio.sources.location import locate_file
 from solfa.errors import AudioError
+
+
+def read_audio(
+    path: str | Path,
+    *,
+    sample_rate: int | None = None,
+    num_channels: int | None = None,
+    start_seconds: float = 0.0,
+    seconds: float | None = None,
+) -> Audio:
+    """Decode an audio file, or some seconds of it, as float32 `[C, N]`.
+
+    Rate and channels are the file's own unless given; nothing is clamped or normalised.
+
+    >>> from solfa.audio import read_audio
+    >>> read_audio("audio/guitar.wav", sample_rate=24_000, num_channels=1, seconds=1.5).shape
+    (1, 36000)
+    """
+    location = locate_file(path)
+    try:
+        info = probe(location)
+        start = round(start_seconds * info.sample_rate)
+        wanted = info.num_samples if seconds is None else start + max(1, round(seconds * info.sample_rate))
+        if not 0 <= start < info.num_samples or wanted <= start:
+            raise AudioError(
+                f"expected a span within {info.num_samples / info.sample_rate:.3f} s, found start_seconds "
+                f"{start_seconds:g} and seconds {seconds}"
+            )
+        stop = min(wanted, info.num_samples)
+        return read_span(
+            location, info, start, stop, sample_rate or info.sample_rate, num_channels or info.num_channels
+        )
+    except AudioError as error:
+        raise AudioError(f"{path}: {error}") from None
 
 
 def read_span(location: Location, info: AudioInfo, start: int, stop: int, sample_rate: int, num_channels: int) -> Audio:

@@ -47,8 +47,11 @@ class AudioInfo(NamedTuple):
     format: str
 
 
-class Source(Protocol):
-    """A collection of recordings in a deterministic order that does not depend on the file system's."""
+class AudioSource(Protocol):
+    """A collection of recordings, always in the same order.
+
+    Anything with these two members is a source: `solfa.encode` takes the object itself.
+    """
 
     @property
     def root(self) -> Path:

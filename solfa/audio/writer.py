@@ -17,8 +17,16 @@ _BLOCK = 1 << 14
 _FORMATS = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG"}
 
 
-def write_audio(path: Path, audio: Audio, sample_rate: int, *, wav_subtype: WavSubtype = "FLOAT") -> None:
-    """Write `[C, N]` audio as WAV (float, or 16 bit), FLAC (24 bit) or Ogg Vorbis, as the extension says."""
+def write_audio(path: str | Path, audio: Audio, sample_rate: int, *, wav_subtype: WavSubtype = "FLOAT") -> None:
+    """Write `[C, N]` audio as WAV (float, or 16 bit), FLAC (24 bit) or Ogg Vorbis, as the extension says.
+
+    >>> import numpy as np
+    >>> from solfa.audio import probe_audio, write_audio
+    >>> write_audio("silence.flac", np.zeros((2, 8_000), np.float32), sample_rate=8_000)
+    >>> probe_audio("silence.flac").num_channels
+    2
+    """
+    path = Path(path)
     extension = path.suffix.lower()
     if extension not in _FORMATS:
         raise ConfigError(f"{path.name}: expected one of {', '.join(_FORMATS)}, found {extension or 'no extension'!r}")

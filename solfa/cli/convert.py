@@ -10,7 +10,7 @@ from solfa.spelling import duration, size
 from solfa.ui.terminal.console import console, progress_bar, visible
 
 if TYPE_CHECKING:
-    from solfa.store.legacy import ArrayLayout
+    from solfa.store.legacy.found_clips import ArrayLayout
 
 IMPORT_EXAMPLES = """
 [bold]Examples[/]
@@ -150,7 +150,7 @@ def import_(
 
 def _layout(name: str | None) -> "ArrayLayout | None":
     from solfa.errors import ConfigError
-    from solfa.store.legacy import ArrayLayout
+    from solfa.store.legacy.found_clips import ArrayLayout
 
     names = [choice.value for choice in ArrayLayout]
     if name is not None and name not in names:

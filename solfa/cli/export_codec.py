@@ -18,8 +18,8 @@ EXAMPLES = """
 
   solfa export-codec 899630c8 small/ --half && solfa encode songs/ songs.solfa --codec small/
 
-The folder holds config.json and model.safetensors, and nothing of the experiment: copy it anywhere, and give it as
---codec. In float32 it gives the very codes that //sig/SIG gives.
+The folder holds config.json, model.safetensors and a card (data digest, licences, curve): copy it anywhere, and give it
+as --codec. In float32 it gives the very codes that //sig/SIG gives.
 """
 
 
@@ -34,14 +34,21 @@ def export_codec(
     ],
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     half: Annotated[bool, typer.Option("--half", help="Store float16: half the size, slightly other codes.")] = False,
+    push: Annotated[
+        str | None,
+        typer.Option(metavar="USER/NAME", help="Also upload it to the Hugging Face Hub.", show_default="no"),
+    ] = None,
 ) -> None:
     """Write the best weights of a codec that was trained here as a folder that --codec takes."""
     import os
 
     from solfa.codecs.families.trained import export_codec as export
     from solfa.environment.teams import load_environment
+    from solfa.pretrained.push import push_folder, require_token
     from solfa.xp.record import find_experiment
 
+    if push is not None:
+        require_token(push)
     folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
     codec = export(folder, directory, half=half)
     num_bytes = (directory / "model.safetensors").stat().st_size
@@ -50,6 +57,8 @@ def export_codec(
         ("weights", f"{size(num_bytes)} in {'float16' if half else 'float32'}"),
         ("fingerprint", codec.fingerprint),
     ]
+    if push is not None:
+        facts.append(("pushed to", push_folder(directory, push)))
     print_facts(f"[bold]{visible(str(directory))}[/] · a codec, to be given as --codec", facts)
 
 

@@ -1,4 +1,4 @@
-"""`solfa export-model`: a trained model in the layout that other tools read."""
+"""`solfa export-model`: a trained model as a folder to carry, or in the layout that other tools read."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +11,17 @@ from solfa.ui.terminal.console import console, visible
 EXAMPLES = """
 [bold]Examples[/]
 
-  solfa export-model 899630c8 decoder/
+  solfa export-model 899630c8 piano/ && solfa generate piano/ --text "slow chords" --out chords/
 
-  solfa export-model 899630c8 tuned/ --source facebook/musicgen-small
+  solfa export-model 899630c8 piano/ --push me/piano
 
-A language model becomes a MusicGen checkpoint that transformers loads: its decoder alone, or, with the checkpoint that
-it was tuned from as --source, the whole model with text encoder and codec.
+  solfa export-model 899630c8 decoder/ --format musicgen
+
+  solfa export-model 899630c8 tuned/ --format musicgen --source facebook/musicgen-small
+
+The folder holds the weights, what the model is, and a card with the digest of its data, hashes, licences and its curve.
+`solfa generate` and `solfa.load_model` read it from the folder or from the Hub. As musicgen, a language model becomes a
+checkpoint that transformers loads: its decoder alone, or, with the checkpoint it was tuned from as --source, all of it.
 """
 
 
@@ -28,18 +33,36 @@ def add_to(app: typer.Typer) -> None:
 def export_model(
     experiment: Annotated[str, typer.Argument(metavar="SIG", help="A signature, the beginning of one, or a folder.")],
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    layout: Annotated[str, typer.Option("--format", help="solfa or musicgen.")] = "solfa",
     source: Annotated[
-        str | None, typer.Option(help="The checkpoint it was tuned from: a folder or a Hub id.", show_default="none")
+        str | None,
+        typer.Option(help="As musicgen: the checkpoint it was tuned from, a folder or a Hub id.", show_default="none"),
+    ] = None,
+    push: Annotated[
+        str | None,
+        typer.Option(metavar="USER/NAME", help="Also upload it to the Hugging Face Hub.", show_default="no"),
     ] = None,
 ) -> None:
-    """Write the best weights of an experiment as a checkpoint for other tools."""
-    import os
+    """Write the best weights of an experiment as a folder to carry, or as a checkpoint for other tools."""
+    from solfa.config import nearest
+    from solfa.errors import ConfigError
+    from solfa.generate.export import export_as_musicgen
+    from solfa.generate.export import export_model as export
+    from solfa.pretrained.push import push_folder, require_token
 
-    from solfa.environment.teams import load_environment
-    from solfa.solvers.trained import open_trained
-    from solfa.xp.record import find_experiment
-
-    folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
+    known = ("solfa", "musicgen")
+    if layout not in known:
+        raise ConfigError(f"--format: expected {' or '.join(known)}, found {layout!r}{nearest(layout, known)}")
+    if source is not None and layout != "musicgen":
+        raise ConfigError("--source: it belongs to --format musicgen; add that, or leave the source out")
+    if push is not None:
+        require_token(push)
     reach_own_modules()
-    written = open_trained(folder, device="cpu").export_model(directory, source)
+    if layout == "musicgen":
+        written = export_as_musicgen(experiment, directory, source)
+    else:
+        export(experiment, directory)
+        written = "a model, to be given to solfa generate or solfa.load_model"
     console.print(f"[bold]{visible(str(directory))}[/]: {visible(written)}", soft_wrap=True, highlight=False)
+    if push is not None:
+        console.print(f"pushed to {visible(push_folder(directory, push))}", soft_wrap=True, highlight=False)

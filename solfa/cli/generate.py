@@ -11,7 +11,7 @@ from solfa.spelling import plural
 from solfa.ui.terminal.console import console, visible
 
 if TYPE_CHECKING:
-    from solfa.generate.request import AudioRequest
+    from solfa.generate.request import ClipRequest
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -90,34 +90,28 @@ def generate(
     ] = None,
 ) -> None:
     """Generate audio from a trained experiment."""
-    import os
+    from solfa.cli.clip_folder import generate_into
+    from solfa.generate.model import find_folder, load_model
+    from solfa.generate.request import ClipRequest
 
-    from solfa.cli.generating import generate_into
-    from solfa.environment.teams import load_environment
-    from solfa.generate.request import AudioRequest
-    from solfa.solvers.trained import open_trained
-    from solfa.xp.record import find_experiment
-
-    folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
+    folder = find_folder(experiment)
     _expect("--weights", weights, ("fp32", "fp16", "int8"))
     _expect("--format", audio_format, ("wav", "flac", "ogg"))
     if temperature_kind is not None:
         _expect("--temperature-kind", temperature_kind, ("heuristic", "exact"))
-    wanted = AudioRequest("clip", seconds, seed, text, _attributes(values or []), prompt, prompt_seconds)
+    wanted = ClipRequest("clip", seconds, seed, text, _attributes(values or []), prompt, prompt_seconds)
     requests = _requests(wanted, captions, num)
     _refuse_existing(out, requests, audio_format, overwrite, is_streamed=stream is not False)
     drawing = {"temperature": temperature, "semantics": temperature_kind, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
-    if weights != "fp32":
-        options["weights"] = weights
     reach_own_modules()
-    solver = open_trained(folder, device=device, **({"codec": codec} if codec else {}))
-    written = generate_into(out, solver, requests, options, f".{audio_format}", stream)
+    model = load_model(folder, device=device, codec=codec, weights=weights)
+    written = generate_into(out, model, requests, options, f".{audio_format}", stream)
     console.print(f"{plural(written, 'clip')} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
 
 
-def _requests(wanted: "AudioRequest", captions: Path | None, num: int) -> "list[AudioRequest]":
+def _requests(wanted: "ClipRequest", captions: Path | None, num: int) -> "list[ClipRequest]":
     from dataclasses import replace
 
     from solfa.errors import ConfigError
@@ -161,7 +155,7 @@ def _attributes(values: Sequence[str]) -> dict[str, Any]:
 
 
 def _refuse_existing(
-    out: Path, requests: "Sequence[AudioRequest]", audio_format: str, overwrite: bool, is_streamed: bool
+    out: Path, requests: "Sequence[ClipRequest]", audio_format: str, overwrite: bool, is_streamed: bool
 ) -> None:
     from solfa.errors import ConfigError
     from solfa.files.id_names import flat_name

@@ -9,7 +9,7 @@ from solfa.spelling import duration
 from solfa.ui.terminal.console import console, print_facts, print_failures, visible
 
 if TYPE_CHECKING:
-    from solfa.encoding.pre_encode import PreEncodeReport
+    from solfa.encoding.pre_encode.summary import PreEncodeReport
 
 BASE = Path(__file__).parents[1] / "conf" / "pre_encode" / "base.yaml"
 
@@ -75,7 +75,7 @@ def pre_encode(
 ) -> None:
     """Pre-encode audio into the layout of stable-audio-tools: resumable, exact, nothing replaced or dropped."""
     flags = dict(locals())
-    from solfa.encoding.pre_encode import parse_pre_encode
+    from solfa.encoding.pre_encode.config import parse_pre_encode
 
     given = {name: value for name, value in flags.items() if name not in ("overrides", "config") and value is not None}
     composed = compose(config, overrides or []) if config or overrides else {}

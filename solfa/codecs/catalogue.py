@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, get_args, runtime_checkable
 
-from solfa.codecs.built_in import ROOT, load_built_in
+from solfa.codecs.built_in.release import ROOT, load_built_in
 from solfa.codecs.checkpoint import Checkpoint, read_config
 from solfa.codecs.families.dac import DacCodec
 from solfa.codecs.families.encodec import EncodecCodec
@@ -165,6 +165,11 @@ def load_codec(
     Options may follow in the text (`encodec_24khz:num_codebooks=8`) or as arguments. `precision` is fp32 unless given
     in one of the two places. `solfa_24khz`, `mulaw` and `linear` come with Solfa; the other names are loaded from the
     Hub's local cache, or downloaded by the Hub's own library.
+
+    >>> import solfa
+    >>> codec = solfa.load_codec("solfa_24khz:num_codebooks=4")
+    >>> codec.sample_rate, codec.frame_rate, codec.num_codebooks, codec.codebook_size
+    (24000, 75.0, 4, 1024)
     """
     parsed = parse_spec(str(spec))
     merged = _merge(parsed.options, options if precision is None else {**options, "precision": precision}, str(spec))

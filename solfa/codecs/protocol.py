@@ -19,7 +19,15 @@ Kind = Literal["codes", "latents"]
 
 @dataclass(frozen=True)
 class Encoded:
-    """A batch of encoded clips, on the codec's device."""
+    """A batch of encoded clips, on the codec's device.
+
+    >>> import torch
+    >>> from solfa.codecs import Encoded, load_codec
+    >>> codec = load_codec("solfa_24khz")
+    >>> codes = torch.zeros(1, 75, 8, dtype=torch.int64)  # [B, T, K]: a second of codes, from a model, say
+    >>> codec.decode(Encoded(codes, num_samples=24_000)).shape
+    torch.Size([1, 1, 24000])
+    """
 
     array: Num[Tensor, "B T W"]
     """Codes (any integer dtype, W = num_codebooks) or latents (float, W = latent_channels)."""
@@ -43,7 +51,19 @@ class StoredClip(Protocol):
 
 @runtime_checkable
 class Codec(Protocol):
-    """Maps a waveform to codes or latents and back, deterministically."""
+    """Maps a waveform to codes or latents and back, deterministically.
+
+    Anything with these attributes is one: `solfa.encode` takes the object itself.
+
+    >>> import torch
+    >>> from solfa.codecs import Codec, load_codec
+    >>> codec = load_codec("mulaw", sample_rate=8_000)
+    >>> isinstance(codec, Codec)
+    True
+    >>> encoded = codec.encode(torch.zeros(2, 1, 800))  # [B, C, N]
+    >>> encoded.array.shape, codec.decode(encoded).shape
+    (torch.Size([2, 800, 1]), torch.Size([2, 1, 800]))
+    """
 
     @property
     def name(self) -> str:
@@ -103,7 +123,16 @@ class Codec(Protocol):
 
 
 def as_batch(encoded: Encoded | StoredClip, device: torch.device | str) -> tuple[Encoded, bool]:
-    """View a stored clip as a batch of one on `device`; the flag says that it was one."""
+    """View a stored clip as a batch of one on `device`; the flag says that it was one.
+
+    A codec of your own begins its `decode` with it:
+
+    >>> import solfa
+    >>> from solfa.codecs import as_batch
+    >>> batch, single = as_batch(solfa.open_dataset("music.solfa")["guitar.wav"], "cpu")
+    >>> batch.array.shape, batch.array.dtype, single
+    (torch.Size([1, 225, 8]), torch.int64, True)
+    """
     if isinstance(encoded, Encoded):
         return encoded, False
     # Stored arrays are read-only memory maps of dtypes (uint16) that torch hardly computes with: copy and widen.

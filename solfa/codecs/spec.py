@@ -28,7 +28,12 @@ class CodecSpec:
 
 
 def parse_spec(text: str) -> CodecSpec:
-    """Split a spec into head and options; a text that is an existing path is a head as it stands."""
+    """Split a spec into head and options; a text that is an existing path is a head as it stands.
+
+    >>> from solfa.codecs import parse_spec
+    >>> parse_spec("encodec_24khz:num_codebooks=8")
+    CodecSpec(head='encodec_24khz', options={'num_codebooks': '8'})
+    """
     if not text.strip():
         raise ConfigError("codec: expected a name, a directory or a Hub id, found an empty text")
     if Path(text).expanduser().exists():

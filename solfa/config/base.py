@@ -11,7 +11,17 @@ from solfa.errors import ConfigError
 
 
 class Config(BaseModel):
-    """A frozen record that refuses unknown fields."""
+    """A frozen record that refuses unknown fields.
+
+    >>> from solfa.config import Config, parse_config
+    >>> class Size(Config):
+    ...     num_frames: int = 1
+    >>> parse_config(Size, {"num_frames": "3"}, "size.yaml")
+    Size(num_frames=3)
+    >>> parse_config(Size, {"num_framse": 3}, "size.yaml")
+    Traceback (most recent call last):
+    solfa.errors.ConfigError: size.yaml: num_framse: unknown field, did you mean 'num_frames'?
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
@@ -20,7 +30,12 @@ C = TypeVar("C", bound=Config)
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """Suggest the closest of `words`, as the tail of a sentence; empty when none is close."""
+    """Suggest the closest of `words`, as the tail of a sentence; empty when none is close.
+
+    >>> from solfa.config import nearest
+    >>> f"unknown codec 'encodek'{nearest('encodek', ['encodec', 'mimi'])}"
+    "unknown codec 'encodek', did you mean 'encodec'?"
+    """
     close = get_close_matches(word, list(words), n=1, cutoff=0.6)
     return f", did you mean {close[0]!r}?" if close else ""
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Sound = NDArray[np.float64]
+"""One channel `[N]` or a mix `[C, N]`."""
 
 VOWEL_FORMANTS_HZ = {
     "a": (730.0, 1090.0, 2440.0, 3400.0, 4500.0),
@@ -24,7 +25,12 @@ _TABLE_SIZE = 16_384  # one cycle of a tone; a power of two
 
 
 def hertz(midi_note: float) -> float:
-    """Convert a MIDI note (69 is the A of 440 Hz) to its frequency."""
+    """Convert a MIDI note (69 is the A of 440 Hz) to its frequency.
+
+    >>> from solfa.demo import hertz
+    >>> float(hertz(57))
+    220.0
+    """
     return float(440.0 * 2.0 ** ((midi_note - 69.0) / 12.0))
 
 

@@ -1,1 +1,33 @@
 """From audio to a dataset: plan purely, encode shard by shard, commit once."""
+
+from typing import TYPE_CHECKING
+
+from solfa.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from solfa.encoding.api import encode
+    from solfa.encoding.decoding import DecodeReport, decode_dataset
+    from solfa.encoding.legacy_import import ArrayFacts, ImportReport, import_legacy
+    from solfa.encoding.progress import EncodeReport, Listener, Totals
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "solfa.encoding.api": ["encode"],
+            "solfa.encoding.decoding": ["DecodeReport", "decode_dataset"],
+            "solfa.encoding.legacy_import": ["ArrayFacts", "ImportReport", "import_legacy"],
+            "solfa.encoding.progress": ["EncodeReport", "Listener", "Totals"],
+        },
+    )
+
+__all__ = [
+    "ArrayFacts",
+    "DecodeReport",
+    "EncodeReport",
+    "ImportReport",
+    "Listener",
+    "Totals",
+    "decode_dataset",
+    "encode",
+    "import_legacy",
+]

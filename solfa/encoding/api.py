@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from solfa.audio.recording import Source
+from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
 from solfa.audio.sources.peeked import PeekedSource
 from solfa.codecs.catalogue import Precision, load_codec
@@ -37,7 +37,7 @@ from solfa.store.status import read_status
 
 
 def encode(
-    source: str | Path | Source,
+    source: str | Path | AudioSource,
     dest: str | Path,
     *,
     codec: str | Path | Codec | None = None,
@@ -59,6 +59,13 @@ def encode(
     30 s segments, and as much audio at once as suits the device. `max_failed` ("1%" or a count) stops the run when more
     clips than that cannot be read.
     Several processes may call this with the same `dest` at once.
+
+    >>> import solfa
+    >>> report = solfa.encode("audio/", "waves.solfa", codec=solfa.load_codec("mulaw"))
+    >>> report.clips, [failed.id for failed in report.failures]
+    (7, ['broken.wav'])
+    >>> solfa.encode("audio/", "waves.solfa").new_clips  # everything is there
+    0
     """
     started = time.monotonic()
     listener = listener or Silence()

@@ -28,12 +28,20 @@ class DecodeReport(NamedTuple):
 def decode_dataset(
     dataset: Dataset,
     codec: Codec,
-    out: Path,
+    out: str | Path,
     *,
     extension: str = ".wav",
     on_clip: Callable[[int, int], None] = lambda done, total: None,
 ) -> DecodeReport:
-    """Decode every clip to an audio file named after its id; files that exist are kept, so it can be repeated."""
+    """Decode every clip to an audio file named after its id; files that exist are kept, so it can be repeated.
+
+    >>> import solfa
+    >>> from solfa.encoding import decode_dataset
+    >>> dataset = solfa.open_dataset("music.solfa")
+    >>> decode_dataset(dataset[:2], solfa.load_codec(dataset.info.codec), "decoded/").clips
+    2
+    """
+    out = Path(out)
     check_codec(dataset, codec)
     written, skipped, seconds = 0, 0, 0.0
     for index, clip in enumerate(dataset):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from solfa.audio.probe import probe_in_chunks
-from solfa.audio.recording import Recording, Source
+from solfa.audio.recording import AudioSource, Recording
 from solfa.encoding.clip_plan import clips_of, shard_bounds
 from solfa.encoding.recording_versions import Versions, has_changed, planned_versions, version_of
 from solfa.files.crash_points import crash_point
@@ -32,7 +32,7 @@ class PlanningReport:
 
 def extend_plan(
     root: Path,
-    source: Source,
+    source: AudioSource,
     spec: ArraySpec,
     segment_seconds: float,
     *,
@@ -64,7 +64,7 @@ def extend_plan(
 
 
 def _fresh(
-    source: Source,
+    source: AudioSource,
     known: Versions,
     report: PlanningReport,
     on_recordings: Callable[[int], None],

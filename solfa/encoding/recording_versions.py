@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from solfa.audio.recording import Recording, Source
+from solfa.audio.recording import AudioSource, Recording
 from solfa.store.plan_file import iterate_plan_columns
 
 Version = tuple[int, int]
@@ -31,7 +31,7 @@ def version_of(recording: Recording) -> Version:
     return recording.size_bytes, recording.mtime_ns
 
 
-def listed_versions(source: Source) -> dict[str, Version]:
+def listed_versions(source: AudioSource) -> dict[str, Version]:
     """List the recordings of a source as they are now."""
     return {recording.key: version_of(recording) for recording in source.recordings()}
 

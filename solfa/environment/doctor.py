@@ -25,7 +25,7 @@ CPU_FEATURES = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_tile", "asimd", "b
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the examination."""
+    """One line of what `examine` found: what was looked at, how it stands, and what to do about it."""
 
     name: str
     status: Status

@@ -23,7 +23,12 @@ _LAUNCHERS = (
 
 
 def read_rank(environment: Mapping[str, str]) -> Rank:
-    """Read the rank from a launcher's variables; without any, this process is alone."""
+    """Read the rank from a launcher's variables; without any, this process is alone.
+
+    >>> from solfa.environment import read_rank
+    >>> read_rank({"RANK": "3", "WORLD_SIZE": "8"})
+    Rank(rank=3, world_size=8, local_rank=0, local_world_size=1)
+    """
     for names in _LAUNCHERS:
         if names[0] in environment and names[1] in environment:
             values = [_number(environment, name, default) for name, default in zip(names, Rank(), strict=True)]

@@ -79,7 +79,12 @@ def load_environment(
     system: str | None = None,
     hostname: str | None = None,
 ) -> Environment:
-    """Find out where we are from variables, the team's file and the machine; no folder is looked at or made."""
+    """Find out where we are from variables, the team's file and the machine; no folder is looked at or made.
+
+    >>> from solfa.environment import load_environment
+    >>> load_environment({"SOLFA_DORA_DIR": "/data/solfa", "HOME": "/home/ada"}).xps_dir.as_posix()
+    '/data/solfa/xps'
+    """
     system, hostname = system or platform.system(), hostname if hostname is not None else platform.node()
     path, team = _team_file(environ, (conf_dir or CONF) / "teams")
     clusters = read_team(path)

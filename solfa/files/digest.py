@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 
-def file_sha256(path: Path) -> str:
+def file_sha256(path: str | Path) -> str:
     """Hash a file's content."""
-    with path.open("rb") as file:
+    with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -19,5 +19,10 @@ def canonical_json(value: Any) -> bytes:
 
 
 def value_sha256(value: Any) -> str:
-    """Hash a plain value."""
+    """Hash a plain value.
+
+    >>> from solfa.files import value_sha256
+    >>> value_sha256({"a": 1, "b": 2}) == value_sha256({"b": 2, "a": 1})
+    True
+    """
     return hashlib.sha256(canonical_json(value)).hexdigest()

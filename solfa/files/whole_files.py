@@ -84,8 +84,13 @@ def create_once(root: Path, final: Path, content: bytes) -> bool:
         temporary.unlink(missing_ok=True)
 
 
-def replace_atomically(path: Path, content: bytes) -> None:
-    """Write a file that may be rewritten later, never leaving a partial one under its name."""
+def replace_atomically(path: str | Path, content: bytes) -> None:
+    """Write a file that may be rewritten later, never leaving a partial one under its name.
+
+    >>> from solfa.files import replace_atomically
+    >>> replace_atomically("notes.json", b"{}")
+    """
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:

@@ -1,1 +1,52 @@
 """A trained model without its trainer: requests in, clips out."""
+
+from typing import TYPE_CHECKING
+
+from solfa.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from solfa.generate.clip import GeneratedClip
+    from solfa.generate.export import export_as_musicgen, export_model
+    from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep
+    from solfa.generate.language_model import LanguageModel
+    from solfa.generate.model import Model, ModelInfo, load_model
+    from solfa.generate.request import ClipRequest
+    from solfa.generate.request_files import read_requests
+    from solfa.generate.stream import AudioBlock, OnAudio
+    from solfa.generate.text_model import TextModel
+    from solfa.generate.waveform_model import WaveformModel
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "solfa.generate.clip": ["GeneratedClip"],
+            "solfa.generate.export": ["export_as_musicgen", "export_model"],
+            "solfa.generate.generator": ["ClipGenerator", "HasLikelihood", "OnStep"],
+            "solfa.generate.language_model": ["LanguageModel"],
+            "solfa.generate.model": ["Model", "ModelInfo", "load_model"],
+            "solfa.generate.request": ["ClipRequest"],
+            "solfa.generate.request_files": ["read_requests"],
+            "solfa.generate.stream": ["AudioBlock", "OnAudio"],
+            "solfa.generate.text_model": ["TextModel"],
+            "solfa.generate.waveform_model": ["WaveformModel"],
+        },
+    )
+
+__all__ = [
+    "AudioBlock",
+    "ClipGenerator",
+    "ClipRequest",
+    "GeneratedClip",
+    "HasLikelihood",
+    "LanguageModel",
+    "Model",
+    "ModelInfo",
+    "OnAudio",
+    "OnStep",
+    "TextModel",
+    "WaveformModel",
+    "export_as_musicgen",
+    "export_model",
+    "load_model",
+    "read_requests",
+]

@@ -1,9 +1,8 @@
 """From requests for clips to audio: condition, generate codes in batches of equal length, decode."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int64
@@ -11,110 +10,127 @@ from torch import Tensor
 
 from solfa.codecs.protocol import Codec, Encoded
 from solfa.generate.clip import GeneratedClip
+from solfa.generate.generator import OnStep
+from solfa.generate.request import ClipRequest, read_prompt
 from solfa.models.lm.generation import CodesModel, Condition, GenerationSettings, generate
 
 CLIPS_AT_ONCE = 16
 """Reading the weights once for 16 clips is much faster than 16 times for one; more take memory and gain little."""
 
-Progress = Callable[[int, int], None]
+ConditionsOf = Callable[[Sequence[Mapping[str, Any]]], Callable[[], Condition]]
+"""Checks the attributes of clips at once, and embeds them when it is their turn."""
 
 
-@dataclass(frozen=True, eq=False)
-class ClipRequest:
-    """One clip to generate; its draws depend on its seed alone."""
+class Job(NamedTuple):
+    """A request in the terms of a model: what it is told by name, and the codes to begin with."""
 
-    name: str
-    seconds: float
-    seed: int
-    attributes: Mapping[str, Any]
-    """Values by the name of the conditioner; what is not there is absent."""
+    request: ClipRequest
+    told: Mapping[str, Any]
     prompt: Int64[Tensor, "K T"] | None = None
-    """Codes to begin with; they count towards the seconds."""
 
     @property
     def prompt_frames(self) -> int:
         return 0 if self.prompt is None else self.prompt.shape[1]
 
 
-ConditionsOf = Callable[[Sequence[Mapping[str, Any]]], Callable[[], Condition]]
-"""Checks the attributes of clips at once, and embeds them when it is their turn."""
+class _Batch(NamedTuple):
+    num_frames: int
+    jobs: Sequence[Job]
+    embed: Callable[[], Condition]
+
+    @property
+    def weight(self) -> int:
+        return self.num_frames * len(self.jobs)
+
+
+def prompt_codes(request: ClipRequest, codec: Codec, device: torch.device) -> Int64[Tensor, "K T"] | None:
+    """Give the codes of what a clip is to begin with; a file is read and encoded."""
+    if request.prompt is None:
+        return None
+    if isinstance(request.prompt, Tensor):
+        return request.prompt.transpose(0, 1).to(device)
+    audio = torch.from_numpy(read_prompt(request, codec.sample_rate, codec.num_channels))
+    return codec.encode(audio[None]).array[0].long().transpose(0, 1).to(device)
 
 
 def generate_clips(
     model: CodesModel[Any],
     conditions_of: ConditionsOf,
     codec: Codec,
-    requests: Sequence[ClipRequest],
+    jobs: Sequence[Job],
     settings: GenerationSettings,
-    on_step: Progress | None = None,
+    on_step: OnStep | None = None,
     clips_at_once: int = CLIPS_AT_ONCE,
 ) -> Iterator[GeneratedClip]:
-    """Generate the requested clips, those of equal length together; they come in the order of their lengths."""
-    batches = list(_batches(requests, codec.frame_rate, clips_at_once))
-    total = sum(num_frames * len(batch) for num_frames, batch in batches)
-    # All at once, so that a condition which the model does not have is found out before the first clip is generated.
-    conditions = [conditions_of([request.attributes for request in batch]) for _, batch in batches]
-    done = 0
-    for (num_frames, batch), embed in zip(batches, conditions, strict=True):
-        before, weight = done, num_frames * len(batch)
+    """Generate the requested clips, those of equal length together; they come in the order of their lengths.
 
-        def report(step: int, steps: int, before: int = before, weight: int = weight) -> None:
+    A condition that the model does not have is found out at once, before the first clip is generated.
+    """
+    batches = [
+        _Batch(num_frames, alike, conditions_of([job.told for job in alike]))
+        for num_frames, alike in _alike(jobs, codec.frame_rate, clips_at_once)
+    ]
+    return _generate(model, codec, batches, settings, on_step)
+
+
+def _generate(
+    model: CodesModel[Any],
+    codec: Codec,
+    batches: Sequence[_Batch],
+    settings: GenerationSettings,
+    on_step: OnStep | None,
+) -> Iterator[GeneratedClip]:
+    total, done = sum(batch.weight for batch in batches), 0
+    for batch in batches:
+
+        def report(step: int, steps: int, before: int = done, weight: int = batch.weight) -> None:
             if on_step is not None:
                 on_step(before + weight * step // steps, total)
 
-        codes = _generate_batch(model, batch, embed, num_frames, settings, report)
-        done += weight
-        for request, row in zip(batch, codes, strict=True):
-            yield _decode(codec, request, row, settings)
+        codes = _generate_batch(model, batch, settings, report)
+        done += batch.weight
+        for job, row in zip(batch.jobs, codes, strict=True):
+            yield _decode(codec, job, row, settings)
 
 
-def _batches(
-    requests: Sequence[ClipRequest], frame_rate: float, clips_at_once: int
-) -> Iterable[tuple[int, list[ClipRequest]]]:
-    def lengths(request: ClipRequest) -> tuple[int, int]:
-        return max(1, round(request.seconds * frame_rate)), request.prompt_frames
+def _alike(jobs: Sequence[Job], frame_rate: float, clips_at_once: int) -> Iterable[tuple[int, list[Job]]]:
+    def lengths(job: Job) -> tuple[int, int]:
+        return max(1, round(job.request.seconds * frame_rate)), job.prompt_frames
 
-    for (num_frames, _), group in groupby(sorted(requests, key=lengths), lengths):
+    for (num_frames, _), group in groupby(sorted(jobs, key=lengths), lengths):
         alike = list(group)
         for start in range(0, len(alike), clips_at_once):
             yield num_frames, alike[start : start + clips_at_once]
 
 
 def _generate_batch(
-    model: CodesModel[Any],
-    batch: Sequence[ClipRequest],
-    embed: Callable[[], Condition],
-    num_frames: int,
-    settings: GenerationSettings,
-    on_step: Progress,
+    model: CodesModel[Any], batch: _Batch, settings: GenerationSettings, on_step: OnStep
 ) -> Int64[Tensor, "B K T"]:
     with torch.inference_mode():
-        conditions = embed()
-    prompts = [request.prompt for request in batch if request.prompt is not None and request.prompt_frames]
+        conditions = batch.embed()
+    prompts = [job.prompt for job in batch.jobs if job.prompt is not None and job.prompt_frames]
     codes: Tensor = generate(
         model,
         conditions,
-        num_frames,
+        batch.num_frames,
         settings,
-        seeds=[request.seed for request in batch],
+        seeds=[job.request.seed for job in batch.jobs],
         prompt=torch.stack(prompts) if prompts else None,
         on_step=on_step,
     )
     return codes
 
 
-def _decode(
-    codec: Codec, request: ClipRequest, codes: Int64[Tensor, "K T"], settings: GenerationSettings
-) -> GeneratedClip:
+def _decode(codec: Codec, job: Job, codes: Int64[Tensor, "K T"], settings: GenerationSettings) -> GeneratedClip:
     array = codes.transpose(0, 1)[None].contiguous()
     with torch.inference_mode():
         audio = codec.decode(Encoded(array, array.shape[1] * codec.hop_length))[0]
     metadata = {
-        "seed": request.seed,
+        "seed": job.request.seed,
         "seconds": audio.shape[-1] / codec.sample_rate,
-        "attributes": dict(request.attributes),
-        "prompt_seconds": request.prompt_frames / codec.frame_rate,
+        "attributes": dict(job.told),
+        "prompt_seconds": job.prompt_frames / codec.frame_rate,
         "codec": codec.spec,
         "sampling": settings.model_dump(mode="json"),
     }
-    return GeneratedClip(request.name, audio.float().cpu(), codec.sample_rate, metadata)
+    return GeneratedClip(job.request.name, audio.float().cpu(), codec.sample_rate, metadata)

@@ -1,10 +1,13 @@
-"""What a person asks a trained experiment for, before the task turns it into its own terms."""
+"""What a person asks a trained model for: one clip, its length, its seed, what it is told, what it begins with."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from jaxtyping import Int64
+from torch import Tensor
 
 from solfa.audio.channels import Audio
 from solfa.audio.probe import probe
@@ -16,19 +19,19 @@ MAX_SEED = 2**63
 
 
 @dataclass(frozen=True)
-class AudioRequest:
-    """One clip to generate."""
+class ClipRequest:
+    """One clip to generate; its draws depend on its seed alone."""
 
     name: str
     seconds: float
     seed: int
     text: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    """Other conditions by the names that the experiment gives them."""
-    prompt: Path | None = None
-    """Audio to begin with; it counts towards the seconds."""
+    """Other conditions by the names that the model gives them."""
+    prompt: Path | Int64[Tensor, "T K"] | None = None
+    """What to begin with, a file or codes of the model's codec; it counts towards the seconds."""
     prompt_seconds: float | None = None
-    """How much of it; None for all."""
+    """How much of a file; None for all."""
 
     def __post_init__(self) -> None:
         for name, value in (("seconds", self.seconds), ("prompt_seconds", self.prompt_seconds)):
@@ -36,20 +39,20 @@ class AudioRequest:
                 raise ConfigError(f"clip {self.name!r}: expected {name} above 0, found {value:g}")
         if not 0 <= self.seed < MAX_SEED:
             raise ConfigError(f"clip {self.name!r}: expected a seed from 0 to {MAX_SEED - 1}, found {self.seed}")
-        if self.prompt is None and self.prompt_seconds is not None:
+        if not isinstance(self.prompt, Path) and self.prompt_seconds is not None:
             raise ConfigError(f"clip {self.name!r}: prompt_seconds says how much of a prompt, found no prompt")
 
 
-def read_prompt(request: AudioRequest, sample_rate: int, num_channels: int) -> Audio:
-    """Read the beginning of the prompt in the form of a codec, `[C, N]`."""
+def read_prompt(request: ClipRequest, sample_rate: int, num_channels: int) -> Audio:
+    """Read the beginning of the prompt's file in the form of a codec, `[C, N]`."""
     try:
         return _read_prompt(request, sample_rate, num_channels)
     except AudioError as error:
         raise AudioError(f"{request.prompt}: {error}") from None
 
 
-def _read_prompt(request: AudioRequest, sample_rate: int, num_channels: int) -> Audio:
-    assert request.prompt is not None
+def _read_prompt(request: ClipRequest, sample_rate: int, num_channels: int) -> Audio:
+    assert isinstance(request.prompt, Path)
     location = Location(request.prompt, format_hint=request.prompt.suffix.lower())
     info = probe(location)
     available = info.num_samples / info.sample_rate
@@ -57,7 +60,7 @@ def _read_prompt(request: AudioRequest, sample_rate: int, num_channels: int) -> 
     if seconds >= request.seconds:
         raise ConfigError(
             f"{request.prompt}: the prompt is {seconds:.2f} s and counts towards the clip, which is to have "
-            f"{request.seconds:.2f} s; ask for more seconds, or use less of it with --prompt-seconds"
+            f"{request.seconds:.2f} s; ask for more seconds, or use less of it with prompt_seconds"
         )
     num_samples = max(1, round(seconds * info.sample_rate))
     return read_span(location, info, 0, num_samples, sample_rate, num_channels)

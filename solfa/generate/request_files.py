@@ -5,21 +5,19 @@ captions.csv      columns `caption` (or `text`), `name`, `seconds`, `seed`; ever
 captions.jsonl    the same keys
 """
 
-import csv
-import io
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from solfa.errors import ConfigError
-from solfa.generate.request import AudioRequest
+from solfa.files.table_rows import is_table_name, read_rows
+from solfa.generate.request import ClipRequest
 
 _TEXTS = ("caption", "text")
 
 
-def read_requests(path: Path, defaults: AudioRequest) -> list[AudioRequest]:
+def read_requests(path: Path, defaults: ClipRequest) -> list[ClipRequest]:
     """Read requests; what a line does not say is taken from `defaults`, seeds counted up from its seed."""
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; expected captions as .txt, .csv or .jsonl")
@@ -33,54 +31,24 @@ def read_requests(path: Path, defaults: AudioRequest) -> list[AudioRequest]:
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    kind = path.suffix.lower()
-    if kind == ".csv":
-        yield from _table(path, _content(path))
-    elif kind == ".jsonl":
-        for number, line in enumerate(_lines(path), 1):
-            if line.strip():
-                yield _json_object(path, number, line)
-    elif kind == ".txt":
+    if is_table_name(path.name):
+        yield from (row.values for row in read_rows(path))
+    elif path.suffix.lower() == ".txt":
         yield from ({"caption": line.strip()} for line in _lines(path) if line.strip())
     else:
         raise ConfigError(f"{path}: expected captions as .txt, .csv or .jsonl, found {path.suffix or 'no extension'}")
 
 
-def _content(path: Path) -> str:
+def _lines(path: Path) -> list[str]:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        content = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8, found other bytes at position {error.start}") from None
-
-
-def _lines(path: Path) -> list[str]:
     # Not splitlines(): that also ends a line at characters which captions may hold, such as U+2028.
-    return _content(path).replace("\r\n", "\n").split("\n")
+    return content.replace("\r\n", "\n").split("\n")
 
 
-def _table(path: Path, content: str) -> Iterator[Mapping[str, Any]]:
-    reader = csv.DictReader(io.StringIO(content, newline=""), strict=True)
-    number = 0
-    try:
-        for number, row in enumerate(reader, 1):
-            if None in row:
-                raise ConfigError(f"{path}, row {number}: more values than columns; put quotes around a caption")
-            yield row
-    except csv.Error as error:
-        raise ConfigError(f"{path}, after row {number}: expected comma-separated values, found {error}") from None
-
-
-def _json_object(path: Path, number: int, line: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(line)
-    except ValueError as error:
-        raise ConfigError(f"{path}, line {number}: expected a JSON object, found {error}") from None
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path}, line {number}: expected a JSON object, found {type(value).__name__}")
-    return value
-
-
-def _request(path: Path, number: int, row: Mapping[str, Any], defaults: AudioRequest) -> AudioRequest:
+def _request(path: Path, number: int, row: Mapping[str, Any], defaults: ClipRequest) -> ClipRequest:
     given = {str(key): value for key, value in row.items() if value not in (None, "")}
     texts = [given.pop(key) for key in _TEXTS if key in given]
     if len(texts) > 1:
@@ -94,7 +62,7 @@ def _request(path: Path, number: int, row: Mapping[str, Any], defaults: AudioReq
         ) from None
     name = str(given.pop("name", f"{number:04d}"))
     try:
-        return AudioRequest(
+        return ClipRequest(
             name=name,
             seconds=seconds,
             seed=seed,

@@ -5,8 +5,7 @@ the most likely are silence.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -19,6 +18,8 @@ from solfa.codecs.families.quantized import WaveformCodec
 from solfa.codecs.protocol import Encoded
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
+from solfa.generate.generator import OnStep
+from solfa.generate.request import ClipRequest
 from solfa.generate.stream import AudioBlock, OnAudio
 from solfa.models.sashimi.generation import WaveformSampling, generate_classes
 from solfa.models.sashimi.heads import OutputHead
@@ -26,8 +27,6 @@ from solfa.models.sashimi.network import Sashimi
 
 CLIPS_AT_ONCE = 64
 """A step takes hardly longer for many clips than for one."""
-
-Progress = Callable[[int, int], None]
 
 
 class WaveformChoices(WaveformSampling):
@@ -55,15 +54,12 @@ class WaveformChoices(WaveformSampling):
         return WaveformSampling(temperature=self.temperature, semantics=self.semantics)
 
 
-@dataclass(frozen=True, eq=False)
-class WaveformRequest:
-    """One clip to generate; its random numbers depend on its seed alone."""
+class WaveformJob(NamedTuple):
+    """A request in the terms of a model: how many samples, and the classes to begin with."""
 
-    name: str
+    request: ClipRequest
     num_samples: int
-    seed: int
     prompt: Int64[Tensor, "N0"] | None = None
-    """Classes to begin with; they count towards the samples."""
 
     @property
     def prompt_samples(self) -> int:
@@ -81,9 +77,9 @@ def generate_waveforms(
     model: Sashimi,
     head: OutputHead,
     codec: WaveformCodec,
-    requests: Sequence[WaveformRequest],
+    jobs: Sequence[WaveformJob],
     sampling: WaveformSampling,
-    on_step: Progress | None = None,
+    on_step: OnStep | None = None,
     on_audio: OnAudio | None = None,
     clips_at_once: int = CLIPS_AT_ONCE,
 ) -> Iterator[LikelyClip]:
@@ -91,58 +87,58 @@ def generate_waveforms(
 
     `on_audio` hears each block of each clip before `on_step` counts it.
     """
-    total, done = sum(request.num_samples for request in requests), 0
-    for batch in _batches(requests, clips_at_once):
+    total, done = sum(job.num_samples for job in jobs), 0
+    for batch in _batches(jobs, clips_at_once):
         before = done
 
         def report(
-            block: Tensor, samples: int, of: int, before: int = before, batch: Sequence[WaveformRequest] = batch
+            block: Tensor, samples: int, of: int, before: int = before, batch: Sequence[WaveformJob] = batch
         ) -> None:
             if on_audio is not None:
-                for request, audio in zip(batch, _sound(codec, block), strict=True):
-                    on_audio(AudioBlock(request.name, audio, codec.sample_rate, is_last=samples == of))
+                for job, audio in zip(batch, _sound(codec, block), strict=True):
+                    on_audio(AudioBlock(job.request.name, audio, codec.sample_rate, is_last=samples == of))
             if on_step is not None:
                 on_step(before + len(batch) * samples, total)
 
-        prompts = [request.prompt for request in batch if request.prompt is not None]
+        prompts = [job.prompt for job in batch if job.prompt is not None]
         drawn = generate_classes(
             model,
             head,
             batch[0].num_samples,
             sampling,
-            [request.seed for request in batch],
+            [job.request.seed for job in batch],
             torch.stack(prompts) if prompts else None,
             report,
         )
         done += len(batch) * batch[0].num_samples
-        for request, classes, nats in zip(batch, drawn.classes, drawn.log_prob.tolist(), strict=True):
-            yield _decode(codec, request, classes, nats, sampling)
+        for job, classes, nats in zip(batch, drawn.classes, drawn.log_prob.tolist(), strict=True):
+            yield _decode(codec, job, classes, nats, sampling)
 
 
-def _batches(requests: Sequence[WaveformRequest], clips_at_once: int) -> Iterable[list[WaveformRequest]]:
-    def lengths(request: WaveformRequest) -> tuple[int, int]:
-        return request.num_samples, request.prompt_samples
+def _batches(jobs: Sequence[WaveformJob], clips_at_once: int) -> Iterable[list[WaveformJob]]:
+    def lengths(job: WaveformJob) -> tuple[int, int]:
+        return job.num_samples, job.prompt_samples
 
-    for _, group in groupby(sorted(requests, key=lengths), lengths):
+    for _, group in groupby(sorted(jobs, key=lengths), lengths):
         alike = list(group)
         yield from (alike[start : start + clips_at_once] for start in range(0, len(alike), clips_at_once))
 
 
 def _decode(
-    codec: WaveformCodec, request: WaveformRequest, classes: Int64[Tensor, "N"], nats: float, sampling: WaveformSampling
+    codec: WaveformCodec, job: WaveformJob, classes: Int64[Tensor, "N"], nats: float, sampling: WaveformSampling
 ) -> LikelyClip:
     (audio,) = _sound(codec, classes[None])
-    bits = -nats / math.log(2) / max(1, request.num_samples - request.prompt_samples)
+    bits = -nats / math.log(2) / max(1, job.num_samples - job.prompt_samples)
     metadata = {
-        "seed": request.seed,
+        "seed": job.request.seed,
         "seconds": len(classes) / codec.sample_rate,
-        "prompt_seconds": request.prompt_samples / codec.sample_rate,
+        "prompt_seconds": job.prompt_samples / codec.sample_rate,
         "codec": codec.spec,
         "sampling": sampling.model_dump(mode="json"),
         "log_prob": nats,
         "bits_per_sample": bits,
     }
-    return LikelyClip(GeneratedClip(request.name, audio, codec.sample_rate, metadata), bits)
+    return LikelyClip(GeneratedClip(job.request.name, audio, codec.sample_rate, metadata), bits)
 
 
 def _sound(codec: WaveformCodec, classes: Int64[Tensor, "B N"]) -> Float[Tensor, "B C N"]:

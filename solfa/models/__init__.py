@@ -1,1 +1,147 @@
 """Whole networks: forward and generate, no training loop."""
+
+from typing import TYPE_CHECKING
+
+from solfa.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from solfa.models.codec.bottlenecks import Fsq, Gaussian, Rvq
+    from solfa.models.codec.codec_files import load_codec_model, save_codec_model
+    from solfa.models.codec.config import CodecModelConfig
+    from solfa.models.codec.network import CodecModel, Reconstruction
+    from solfa.models.conditioners.labels import LabelsConfig
+    from solfa.models.conditioners.numbers import NumberConfig
+    from solfa.models.conditioners.protocol import Conditioner
+    from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
+    from solfa.models.conditioners.text import TextConfig
+    from solfa.models.lm.conditions import Conditions
+    from solfa.models.lm.generation import GenerationSettings, generate
+    from solfa.models.lm.musicgen import LoadedMusicgen, load_musicgen, save_musicgen
+    from solfa.models.lm.network import CodecLM, CodecLMConfig, InputsAndTargets, cross_entropy, inputs_and_targets
+    from solfa.models.mot.assembly import build_mot
+    from solfa.models.mot.attention_experts import CopiedAttention, LoraAttention, SharedAttention
+    from solfa.models.mot.config import MoTConfig, OneVocabulary
+    from solfa.models.mot.ffn_experts import Bridge, CopiedFFN, LoraFFN
+    from solfa.models.mot.joint import MixedSequence, text_then_audio
+    from solfa.models.mot.ledger import LoadingReport
+    from solfa.models.mot.network import MoT
+    from solfa.models.mot.prefix import TextPrefix
+    from solfa.models.mot.routing import IndexRouting, SliceRouting
+    from solfa.models.mot.text_base import FrozenLM, load_base
+    from solfa.models.mot.texts import Texts, TextsConfig
+    from solfa.models.sashimi.generation import GeneratedClasses, WaveformSampling, generate_classes
+    from solfa.models.sashimi.heads import (
+        CategoricalHead,
+        CategoricalHeadConfig,
+        DmlHead,
+        DmlHeadConfig,
+        Mixture,
+        OutputHead,
+    )
+    from solfa.models.sashimi.network import Sashimi, SashimiConfig, previous_classes
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "solfa.models.codec.bottlenecks": ["Fsq", "Gaussian", "Rvq"],
+            "solfa.models.codec.codec_files": ["load_codec_model", "save_codec_model"],
+            "solfa.models.codec.config": ["CodecModelConfig"],
+            "solfa.models.codec.network": ["CodecModel", "Reconstruction"],
+            "solfa.models.conditioners.labels": ["LabelsConfig"],
+            "solfa.models.conditioners.numbers": ["NumberConfig"],
+            "solfa.models.conditioners.protocol": ["Conditioner"],
+            "solfa.models.conditioners.set": ["ConditionerSet", "ConditionsConfig"],
+            "solfa.models.conditioners.text": ["TextConfig"],
+            "solfa.models.lm.conditions": ["Conditions"],
+            "solfa.models.lm.generation": ["GenerationSettings", "generate"],
+            "solfa.models.lm.musicgen": ["LoadedMusicgen", "load_musicgen", "save_musicgen"],
+            "solfa.models.lm.network": [
+                "CodecLM",
+                "CodecLMConfig",
+                "InputsAndTargets",
+                "cross_entropy",
+                "inputs_and_targets",
+            ],
+            "solfa.models.mot.assembly": ["build_mot"],
+            "solfa.models.mot.attention_experts": ["CopiedAttention", "LoraAttention", "SharedAttention"],
+            "solfa.models.mot.config": ["MoTConfig", "OneVocabulary"],
+            "solfa.models.mot.ffn_experts": ["Bridge", "CopiedFFN", "LoraFFN"],
+            "solfa.models.mot.joint": ["MixedSequence", "text_then_audio"],
+            "solfa.models.mot.ledger": ["LoadingReport"],
+            "solfa.models.mot.network": ["MoT"],
+            "solfa.models.mot.prefix": ["TextPrefix"],
+            "solfa.models.mot.routing": ["IndexRouting", "SliceRouting"],
+            "solfa.models.mot.text_base": ["FrozenLM", "load_base"],
+            "solfa.models.mot.texts": ["Texts", "TextsConfig"],
+            "solfa.models.sashimi.generation": ["GeneratedClasses", "WaveformSampling", "generate_classes"],
+            "solfa.models.sashimi.heads": [
+                "CategoricalHead",
+                "CategoricalHeadConfig",
+                "DmlHead",
+                "DmlHeadConfig",
+                "Mixture",
+                "OutputHead",
+            ],
+            "solfa.models.sashimi.network": ["Sashimi", "SashimiConfig", "previous_classes"],
+        },
+    )
+
+__all__ = [
+    "Bridge",
+    "CategoricalHead",
+    "CategoricalHeadConfig",
+    "CodecLM",
+    "CodecLMConfig",
+    "CodecModel",
+    "CodecModelConfig",
+    "Conditioner",
+    "ConditionerSet",
+    "Conditions",
+    "ConditionsConfig",
+    "CopiedAttention",
+    "CopiedFFN",
+    "DmlHead",
+    "DmlHeadConfig",
+    "FrozenLM",
+    "Fsq",
+    "Gaussian",
+    "GeneratedClasses",
+    "GenerationSettings",
+    "IndexRouting",
+    "InputsAndTargets",
+    "LabelsConfig",
+    "LoadedMusicgen",
+    "LoadingReport",
+    "LoraAttention",
+    "LoraFFN",
+    "MixedSequence",
+    "Mixture",
+    "MoT",
+    "MoTConfig",
+    "NumberConfig",
+    "OneVocabulary",
+    "OutputHead",
+    "Reconstruction",
+    "Rvq",
+    "Sashimi",
+    "SashimiConfig",
+    "SharedAttention",
+    "SliceRouting",
+    "TextConfig",
+    "TextPrefix",
+    "Texts",
+    "TextsConfig",
+    "WaveformSampling",
+    "build_mot",
+    "cross_entropy",
+    "generate",
+    "generate_classes",
+    "inputs_and_targets",
+    "load_base",
+    "load_codec_model",
+    "load_musicgen",
+    "previous_classes",
+    "save_codec_model",
+    "save_musicgen",
+    "text_then_audio",
+]

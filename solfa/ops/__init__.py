@@ -1,1 +1,79 @@
 """Pure functions of tensors and arrays."""
+
+from typing import TYPE_CHECKING
+
+from solfa.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from solfa.ops.adversarial import Hinge, LeastSquares, feature_matching_loss
+    from solfa.ops.audio_losses import MelLoss, StftLoss, TimeLoss, mel_loss, stft_loss, time_loss
+    from solfa.ops.audio_metrics import codebook_perplexity, codebook_usage, count_codes, si_sdr
+    from solfa.ops.class_grid import LinearGrid, MulawGrid, cells_on
+    from solfa.ops.extended_ids import codes_of_ids, extend_ids
+    from solfa.ops.loss_balance import Balancer, BalancerConfig
+    from solfa.ops.mulaw import mulaw_decode, mulaw_encode
+    from solfa.ops.patterns import CoarseFirst, Delay, Flat, Parallel, lay_out, lay_out_mask, steps_of, take_back
+    from solfa.ops.sampling import draw, filter_logits, guide
+    from solfa.ops.temperature import draw_uniforms
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "solfa.ops.adversarial": ["Hinge", "LeastSquares", "feature_matching_loss"],
+            "solfa.ops.audio_losses": ["MelLoss", "StftLoss", "TimeLoss", "mel_loss", "stft_loss", "time_loss"],
+            "solfa.ops.audio_metrics": ["codebook_perplexity", "codebook_usage", "count_codes", "si_sdr"],
+            "solfa.ops.class_grid": ["LinearGrid", "MulawGrid", "cells_on"],
+            "solfa.ops.extended_ids": ["codes_of_ids", "extend_ids"],
+            "solfa.ops.loss_balance": ["Balancer", "BalancerConfig"],
+            "solfa.ops.mulaw": ["mulaw_decode", "mulaw_encode"],
+            "solfa.ops.patterns": [
+                "CoarseFirst",
+                "Delay",
+                "Flat",
+                "Parallel",
+                "lay_out",
+                "lay_out_mask",
+                "steps_of",
+                "take_back",
+            ],
+            "solfa.ops.sampling": ["draw", "filter_logits", "guide"],
+            "solfa.ops.temperature": ["draw_uniforms"],
+        },
+    )
+
+__all__ = [
+    "Balancer",
+    "BalancerConfig",
+    "CoarseFirst",
+    "Delay",
+    "Flat",
+    "Hinge",
+    "LeastSquares",
+    "LinearGrid",
+    "MelLoss",
+    "MulawGrid",
+    "Parallel",
+    "StftLoss",
+    "TimeLoss",
+    "cells_on",
+    "codebook_perplexity",
+    "codebook_usage",
+    "codes_of_ids",
+    "count_codes",
+    "draw",
+    "draw_uniforms",
+    "extend_ids",
+    "feature_matching_loss",
+    "filter_logits",
+    "guide",
+    "lay_out",
+    "lay_out_mask",
+    "mel_loss",
+    "mulaw_decode",
+    "mulaw_encode",
+    "si_sdr",
+    "steps_of",
+    "stft_loss",
+    "take_back",
+    "time_loss",
+]

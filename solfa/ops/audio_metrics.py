@@ -20,6 +20,12 @@ def si_sdr(
     It does not depend on the scale of either. It stays within plus and minus `limit_db`, so that one perfect clip does
     not make a mean infinite; silence against a sound is the lower limit. Against a silent target it is not defined, and
     not a number: leave such clips out of a mean (`torch.nanmean`).
+
+    >>> import torch
+    >>> from solfa.ops import si_sdr
+    >>> target = torch.sin(torch.arange(100.0))[None]
+    >>> si_sdr(2 * target, target, limit_db=100.0)
+    tensor([100.])
     """
     check_same_shape(estimate, target)
     estimate, target = _precise(estimate), _precise(target)

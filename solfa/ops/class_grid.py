@@ -62,7 +62,14 @@ class LinearGrid(_Classes):
 
 
 class MulawGrid(_Classes):
-    """Amplitudes at distances that grow with them, as mu-law has them."""
+    """Amplitudes at distances that grow with them, as mu-law has them.
+
+    >>> import torch
+    >>> from solfa.ops import MulawGrid
+    >>> grid = MulawGrid(bits=8)
+    >>> grid.num_classes, grid.to_classes(torch.tensor([0.0, 0.5]))
+    (256, tensor([128, 239]))
+    """
 
     kind: Literal["mulaw"] = "mulaw"
     bits: Bits = 8

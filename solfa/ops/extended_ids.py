@@ -14,7 +14,17 @@ from solfa.errors import ConfigError
 
 
 def extend_ids(codes: Int64[Tensor, "B K T"], codebook_size: int, shift: int, *, offset: bool) -> Int64[Tensor, "B S"]:
-    """Give the ids of codes, time first: all codebooks of the first frame, then of the second."""
+    """Give the ids of codes, time first: all codebooks of the first frame, then of the second.
+
+    >>> import torch
+    >>> from solfa.ops import codes_of_ids, extend_ids
+    >>> codes = torch.tensor([[[0, 1], [2, 3]]])  # [B, K, T]: two codebooks, two frames
+    >>> ids = extend_ids(codes, codebook_size=8, shift=100, offset=True)
+    >>> ids
+    tensor([[100, 110, 101, 111]])
+    >>> torch.equal(codes_of_ids(ids, num_codebooks=2, codebook_size=8, shift=100, offset=True), codes)
+    True
+    """
     own = _offsets(codes.shape[1], codebook_size, offset).to(codes.device)
     return (codes + own[:, None] + shift).transpose(1, 2).flatten(1)
 

@@ -27,6 +27,8 @@ from torch.nn.functional import logsigmoid
 from solfa.errors import ConfigError
 from solfa.ops.temperature import TemperatureSemantics, check_temperature, draw_tempered, draw_uniforms
 
+__all__ = ["class_range_log_prob", "interval_log_prob", "log_prob", "pmf", "sample", "sample_with"]
+
 MAX_EXACT_CLASSES = 1024
 """Tempering exactly takes the probabilities of all classes, which is too much to do for each draw beyond this."""
 
@@ -51,7 +53,15 @@ def log_prob(
     classes: Int[Tensor, "*B"],
     num_classes: int,
 ) -> Float[Tensor, "*B"]:
-    """Give the log-probability of each class in nats; means and scales are in units of x, from -1 to 1."""
+    """Give the log-probability of each class in nats; means and scales are in units of x, from -1 to 1.
+
+    >>> import torch
+    >>> from solfa.ops.logistic_mixture import log_prob, pmf
+    >>> logits, means, log_scales = torch.zeros(1, 2), torch.tensor([[-0.5, 0.5]]), torch.full((1, 2), -2.0)
+    >>> nats = log_prob(logits, means, log_scales, torch.tensor([64]), num_classes=256)
+    >>> torch.allclose(nats.exp(), pmf(logits, means, log_scales, num_classes=256)[:, 64])
+    True
+    """
     return class_range_log_prob(logits, means, log_scales, classes, classes, num_classes)
 
 

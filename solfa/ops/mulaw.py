@@ -16,7 +16,16 @@ from torch import Tensor
 
 
 def mulaw_encode(audio: Float[Tensor, "*shape"], num_classes: int) -> Int[Tensor, "*shape"]:
-    """Map a waveform to classes 0 .. num_classes - 1; what lies outside [-1, 1] is clipped."""
+    """Map a waveform to classes 0 .. num_classes - 1; what lies outside [-1, 1] is clipped.
+
+    >>> import torch
+    >>> from solfa.ops import mulaw_decode, mulaw_encode
+    >>> classes = mulaw_encode(torch.tensor([-1.0, 0.0, 1.0]), num_classes=256)
+    >>> classes
+    tensor([  0, 128, 255])
+    >>> torch.equal(mulaw_encode(mulaw_decode(classes, 256), 256), classes)
+    True
+    """
     return torch.floor((mulaw_bend(audio, num_classes) + 1) / 2 * (num_classes - 1) + 0.5).long()
 
 

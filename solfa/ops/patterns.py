@@ -33,7 +33,14 @@ class Parallel(Config):
 
 
 class Delay(Config):
-    """Each codebook some steps after the first."""
+    """Each codebook some steps after the first.
+
+    >>> from solfa.ops import Delay
+    >>> Delay().layout(num_codebooks=3, num_frames=4)
+    tensor([[ 0,  1,  2,  3, -1, -1],
+            [-1,  0,  1,  2,  3, -1],
+            [-1, -1,  0,  1,  2,  3]])
+    """
 
     kind: Literal["delay"] = "delay"
     delays: tuple[int, ...] | None = None
@@ -89,7 +96,18 @@ def _shifted(delays: list[int] | tuple[int, ...], num_frames: int) -> Int64[Tens
 
 
 def lay_out(codes: Int64[Tensor, "B K T"], layout: Int64[Tensor, "K S"], special: int) -> Int64[Tensor, "B K S"]:
-    """Put each code at its step, and `special` where a codebook holds no frame."""
+    """Put each code at its step, and `special` where a codebook holds no frame.
+
+    >>> import torch
+    >>> from solfa.ops import Delay, lay_out, take_back
+    >>> codes = torch.tensor([[[1, 2, 3], [4, 5, 6]]])  # [B, K, T]
+    >>> layout = Delay().layout(num_codebooks=2, num_frames=3)
+    >>> lay_out(codes, layout, special=0)
+    tensor([[[1, 2, 3, 0],
+             [0, 4, 5, 6]]])
+    >>> torch.equal(take_back(lay_out(codes, layout, special=0), layout, num_frames=3), codes)
+    True
+    """
     tokens = codes.gather(2, layout.clamp(min=0).expand(len(codes), -1, -1))
     return torch.where(layout >= 0, tokens, special)
 

@@ -24,6 +24,11 @@ def filter_logits(logits: Float[Tensor, "*B V"], top_k: int, top_p: float) -> Fl
 
     `top_k` keeps the k largest logits (and what equals the smallest of them); `top_p` then keeps the smallest set of
     the most probable codes whose probability, among those left, is at least p.
+
+    >>> import torch
+    >>> from solfa.ops import filter_logits
+    >>> filter_logits(torch.tensor([0.0, 3.0, 1.0]), top_k=2, top_p=0.0)
+    tensor([-inf, 3., 1.])
     """
     if 0 < top_k < logits.shape[-1]:
         smallest = logits.topk(top_k, dim=-1, sorted=True).values[..., -1:]
@@ -44,7 +49,14 @@ def draw(
     top_p: float,
     generators: Sequence[torch.Generator],
 ) -> Int64[Tensor, "B K"]:
-    """Draw a code per clip and codebook, each clip by its own generator (of the CPU); greedily at temperature 0."""
+    """Draw a code per clip and codebook, each clip by its own generator (of the CPU); greedily at temperature 0.
+
+    >>> import torch
+    >>> from solfa.ops import draw
+    >>> logits = torch.tensor([[[0.0, 3.0, 1.0]]])  # [B, K, V]
+    >>> draw(logits, temperature=0.0, top_k=0, top_p=0.0, generators=[])
+    tensor([[1]])
+    """
     if temperature == 0:
         return logits.argmax(dim=-1)
     num_codebooks = logits.shape[1]

@@ -25,6 +25,7 @@ class Wanted(NamedTuple):
 
 CHECKPOINT = Wanted(("model*.safetensors", "pytorch_model*.bin"), ("*.json", "*.model"))
 TEXT_MODEL = Wanted(TEXT_WEIGHTS, TEXT_FILES)
+SOLFA_MODEL = Wanted(("model.safetensors",), ("config.json", "README.md", "curve.svg", "codec/*"))
 
 
 def is_hub_id(text: str) -> bool:

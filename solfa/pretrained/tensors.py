@@ -60,7 +60,13 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
 
 
 def weights_sha256(state: Mapping[str, Tensor]) -> str:
-    """Hash names, dtypes, shapes and bytes of a state dict, in the order of the names."""
+    """Hash names, dtypes, shapes and bytes of a state dict, in the order of the names.
+
+    >>> import torch
+    >>> from solfa.pretrained import weights_sha256
+    >>> weights_sha256({"w": torch.zeros(2)}) == weights_sha256({"w": torch.zeros(2)})
+    True
+    """
     digest = hashlib.sha256()
     for name in sorted(state):
         tensor = state[name].detach().cpu().contiguous()

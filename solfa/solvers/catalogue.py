@@ -18,7 +18,12 @@ SOLVERS = {
 
 
 def find_solver(name: str) -> "type[StandardSolver[Any]]":
-    """Find a solver by its name in `SOLVERS`, or a user's own by `package.module` or `package.module:Class`."""
+    """Find a solver by its name in `SOLVERS`, or a user's own by `package.module` or `package.module:Class`.
+
+    >>> from solfa.solvers import find_solver
+    >>> find_solver("lm").__name__
+    'LMSolver'
+    """
     module_name, _, class_name = name.partition(":")
     if "." not in module_name and not class_name:
         if module_name not in SOLVERS:

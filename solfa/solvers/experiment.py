@@ -11,7 +11,10 @@ from solfa.xp.layout import HISTORY, stage_path
 
 
 class Experiment(NamedTuple):
-    """An experiment is its folder; the signature is its name."""
+    """An experiment is its folder; the signature is its name.
+
+    A solver is built with one: `MySolver(cfg, Experiment(Path("runs/first"), "first"))`.
+    """
 
     folder: Path
     signature: str

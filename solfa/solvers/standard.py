@@ -11,9 +11,8 @@ batch (`run_step`). Everything else has a default that may be replaced: `build_d
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -23,7 +22,8 @@ from solfa.data.batching.stage_batches import make_stage_loader
 from solfa.data.sources.stage_source import OpenedSource
 from solfa.errors import ConfigError, SolfaError
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.request import AudioRequest
+from solfa.generate.generator import ClipGenerator
+from solfa.generate.request import ClipRequest
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.fabric.devices import gather_objects, spread, start_fabric
@@ -45,13 +45,43 @@ logger = logging.getLogger(__name__)
 
 
 class StandardSolver(Generic[C]):
-    """Trains, validates, evaluates and generates, epoch by epoch; can be stopped and resumed between any updates."""
+    """Trains, validates, evaluates and generates, epoch by epoch; can be stopped and resumed between any updates.
+
+    A task extends it directly, with two methods at the least:
+
+    >>> import torch
+    >>> from pathlib import Path
+    >>> from solfa.config import parse_config
+    >>> from solfa.solvers import Experiment, SolverConfig, StandardSolver, build_optimizer
+    >>> class Halves(StandardSolver[SolverConfig]):
+    ...     def build_dataloaders(self):
+    ...         self.dataloaders["train"] = [torch.ones(2, 4)] * 10
+    ...
+    ...     def build_model(self):
+    ...         self.model = torch.nn.Linear(4, 1)
+    ...         self.optimizer = build_optimizer(self.model, self.cfg.optim)
+    ...         self.register_stateful("model", "optimizer")
+    ...
+    ...     def run_step(self, idx, batch, metrics):
+    ...         loss = (self.model(batch) - 0.5).square().mean()
+    ...         if self.is_training:
+    ...             self.update(loss)
+    ...         return {**metrics, "loss": loss.detach()}
+    >>> optim = {"epochs": 2, "updates_per_epoch": 20, "optimizer": {"kind": "sgd", "lr": 0.01}}
+    >>> values = {"solver": "mine:Halves", "device": "cpu", "optim": optim, "logging": {"tensorboard": False}}
+    >>> solver = Halves(parse_config(SolverConfig, values, "halves"), Experiment(Path("halves"), "halves"))
+    >>> solver.run()
+    >>> solver.history[1]["train"]["loss"] < solver.history[0]["train"]["loss"]
+    True
+    """
 
     Config: ClassVar[type[SolverConfig]] = SolverConfig
     """The model that validates the composed settings of this solver."""
 
-    def __init__(self, cfg: C, experiment: Experiment, data_facts: Mapping[str, Any] | None = None) -> None:
-        """Build everything. With `data_facts` (stored beside trained weights) no data is opened: only to generate."""
+    Generator: ClassVar[type[ClipGenerator] | None] = None
+    """What generates with the trained weights, without this trainer; `solfa.load_model` builds it. None: nothing."""
+
+    def __init__(self, cfg: C, experiment: Experiment) -> None:
         self.cfg, self.experiment = cfg, experiment
         self.fabric = start_fabric(cfg)
         self.epoch = 1
@@ -62,7 +92,7 @@ class StandardSolver(Generic[C]):
         self.sources: dict[Stage, OpenedSource] = {}
         """The clips of each stage."""
         self.dataloaders: dict[str, Any] = {}
-        self.data_facts: dict[str, Any] = dict(data_facts or {})
+        self.data_facts: dict[str, Any] = {}
         """What the model must know of its data, in plain values; stored with the weights."""
         self._registry = Registry(self._attribute)
         self._signals = StopSignals()
@@ -73,8 +103,7 @@ class StandardSolver(Generic[C]):
 
         # The same on every process, so that all start from the same weights.
         seed_all("build", cfg.seed)
-        if data_facts is None:
-            self.build_dataloaders()
+        self.build_dataloaders()
         self.build_model()
         seed_all("train", cfg.seed, self.fabric.global_rank)
         for name, value in spread(self.fabric, self._registry.modules, self._registry.optimizers).items():
@@ -144,16 +173,6 @@ class StandardSolver(Generic[C]):
             f"the solver {self.cfg.solver} knows no other weights"
         )
 
-    def generate_audio(
-        self, requests: Sequence[AudioRequest], options: Mapping[str, Any], on_step: Callable[[int, int], None]
-    ) -> Iterator[GeneratedClip]:
-        """Generate what `solfa generate` asks for; `options` are how to draw, where they are not the experiment's."""
-        raise ConfigError(f"solver {self.cfg.solver}: it does not generate audio")
-
-    def export_model(self, directory: Path, source: str | None) -> str:
-        """Write the trained model in the layout that other tools read, into a new directory; say what was written."""
-        raise ConfigError(f"solver {self.cfg.solver}: there is no other layout for its model")
-
     # What a task calls.
 
     def register_stateful(self, *names: str) -> None:
@@ -216,8 +235,17 @@ class StandardSolver(Generic[C]):
         config = self.cfg.optim.ema
         self.ema: Ema | None = config.build(modules) if config is not None and modules else None
 
+    def draw_clips(self, generator: ClipGenerator, requests: Sequence[ClipRequest]) -> list[GeneratedClip]:
+        """Draw each process's share of the clips, and show all of them to whoever watches the run."""
+        mine = requests[self.fabric.global_rank :: self.fabric.world_size]
+        drawn = list(generator.draw(mine, {}, lambda done, total: self.stop_if_asked()))
+        everyone = [clip for clips in gather_objects(self.fabric, drawn) for clip in clips]
+        if self.is_first_rank:
+            self.experiment.watcher.clips("generate", self.epoch, everyone)
+        return everyone
+
     def load_best(self) -> None:
-        """Take the best weights of the experiment's folder, to generate with them."""
+        """Take the best weights of the experiment's folder, to look at them or to generate with them."""
         states = self._persistence.best_states()
         missing = [name for name in self._registry.best if name not in states]
         if missing:
@@ -330,6 +358,8 @@ class StandardSolver(Generic[C]):
     def _step(self, stage: Stage, index: int, batch: Any, averages: Averages) -> None:
         self._batch = self.fabric.to_device(batch)
         metrics = self.run_step(index, self._batch, {})
+        if getattr(batch, "is_padding", False):
+            return  # the step was for the other processes, which exchange something in each
         averages.add({name: value for name, value in metrics.items() if value is not None}, self.batch_weight(batch))
 
     def stop_if_asked(self) -> None:

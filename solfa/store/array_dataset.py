@@ -25,7 +25,7 @@ from solfa.store.shard_writer import Outcome, ShardWriter
 
 
 def append_arrays(
-    root: Path,
+    root: str | Path,
     info: DatasetInfo,
     outcomes: Iterable[Outcome],
     made_by: Mapping[str, str],
@@ -37,7 +37,19 @@ def append_arrays(
     Clips whose id the dataset has are passed over, so repeating a finished call changes nothing. The outcomes are gone
     through several times, so pass something that can be iterated again and gives the same (a list, or an object whose
     `__iter__` starts anew); reading arrays lazily keeps memory at one shard.
+
+    >>> import numpy as np
+    >>> from solfa.store import ArraySpec, DatasetInfo, Outcome, PlannedClip, append_arrays, open_dataset
+    >>> form = {"kind": "codes", "width": 4, "codebook_size": 2048, "dtype": "uint16"}
+    >>> spec = ArraySpec(**form, sample_rate=32_000, num_channels=1, hop_length=640)
+    >>> info = DatasetInfo.of("encodec_32khz", spec, {"from": "a script of mine"})
+    >>> codes = np.zeros((50, 4), np.uint16)  # [T, K]
+    >>> clip = PlannedClip(id="a", key="a", uri="a.wav", num_samples=32_000, caption="a bell")
+    >>> manifest = append_arrays("mine.solfa", info, [Outcome(clip, codes, 32_000)], {"script": "1.0"})
+    >>> open_dataset("mine.solfa")[0]
+    Clip('a', uint16 [50, 4], 1.00 s)
     """
+    root = Path(root)
     counted = create_info(root, info)
     if counted.fingerprint != info.fingerprint:
         raise StoreError(f"{root}: holds a dataset of other settings (fingerprint {counted.fingerprint[:16]}…)")

@@ -21,7 +21,12 @@ from solfa.store.shard_reader import Clip, FailedClip, ShardReader
 
 
 def open_dataset(path: str | Path, *, manifest: int | None = None, partial: bool = False) -> "Dataset":
-    """Open a dataset at its latest manifest (or a given one), or, with `partial`, whatever is committed so far."""
+    """Open a dataset at its latest manifest (or a given one), or, with `partial`, whatever is committed so far.
+
+    >>> import solfa
+    >>> solfa.open_dataset("music.solfa")
+    Dataset('music.solfa', 7 clips, codes [T, 8] uint16)
+    """
     root = Path(path)
     info = read_info(root)
     if partial:
@@ -44,7 +49,20 @@ def open_dataset(path: str | Path, *, manifest: int | None = None, partial: bool
 
 
 class Dataset(Sequence[Clip]):
-    """The clips of a dataset, or a selection of them, in a fixed order."""
+    """The clips of a dataset, or a selection of them, in a fixed order.
+
+    It is a sequence: an index or an id gives a clip, a slice gives a dataset. Opening reads two small JSON files, and
+    arrays are views of memory-mapped files, so a large dataset costs nothing until it is used.
+
+    >>> import solfa
+    >>> dataset = solfa.open_dataset("music.solfa")
+    >>> dataset["guitar.wav"].caption
+    'A guitar plays one low note.'
+    >>> dataset.num_frames.max()  # the lengths of all clips are known without reading them
+    np.int64(2250)
+    >>> len(dataset[:3]), len(dataset.filter(lambda clip: clip.caption is not None))
+    (3, 2)
+    """
 
     def __init__(
         self,

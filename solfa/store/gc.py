@@ -8,8 +8,9 @@ from solfa.store.layout import committed_shards, read_commit, read_info
 from solfa.store.lease import STALE_SECONDS, live_leases
 
 
-def leftovers(root: Path) -> list[Path]:
+def leftovers(root: str | Path) -> list[Path]:
     """List the files of a dataset that nothing refers to."""
+    root = Path(root)
     return [*_temporary_files(root), *_unnamed(root, _content_files(root))]
 
 
@@ -28,8 +29,14 @@ def _unnamed(root: Path, files: list[Path]) -> list[Path]:
     return [path for path in files if path.relative_to(root) not in named]
 
 
-def collect_garbage(root: Path, *, dry_run: bool = False) -> list[Path]:
-    """Remove the leftovers and list them; refuse while an encoder is at work, whose files they may be."""
+def collect_garbage(root: str | Path, *, dry_run: bool = False) -> list[Path]:
+    """Remove the leftovers and list them; refuse while an encoder is at work, whose files they may be.
+
+    >>> from solfa.store import collect_garbage
+    >>> collect_garbage("music.solfa")
+    []
+    """
+    root = Path(root)
     read_info(root)
     _refuse_while_at_work(root)
     if dry_run:

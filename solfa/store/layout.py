@@ -52,9 +52,9 @@ def content_name(shard: int, sha256: str, suffix: str) -> str:
     return f"{shard:05d}-{sha256[:16]}{suffix}"
 
 
-def is_dataset(root: Path) -> bool:
+def is_dataset(root: str | Path) -> bool:
     """Say whether `root` holds a dataset, finished or not."""
-    return info_path(root).is_file()
+    return info_path(Path(root)).is_file()
 
 
 def expect_new_dataset(root: Path) -> None:

@@ -24,7 +24,15 @@ class FailedClip(NamedTuple):
 
 
 class Clip:
-    """One clip: its array, and what is known about it, read when asked for."""
+    """One clip: its array, and what is known about it, read when asked for.
+
+    >>> import solfa
+    >>> clip = solfa.open_dataset("music.solfa")["drums/loop.flac"]
+    >>> clip
+    Clip('drums/loop.flac', uint16 [300, 8], 4.00 s)
+    >>> clip.metadata["bpm"], clip.source["sample_rate"]
+    (90, 22050)
+    """
 
     __slots__ = ("_row", "_shard", "array")
 

@@ -32,8 +32,15 @@ class Status(NamedTuple):
         return self.latest_manifest is not None and self.pinned_shards >= self.planned_shards
 
 
-def read_status(root: Path) -> Status:
-    """Count what is there; reads only small files."""
+def read_status(root: str | Path) -> Status:
+    """Count what a dataset has and what it still lacks; reads only small files.
+
+    >>> from solfa.store import read_status
+    >>> status = read_status("music.solfa")
+    >>> status.stored_clips, status.failed_clips, status.is_finished
+    (7, 1, True)
+    """
+    root = Path(root)
     info = read_info(root)
     planned = list_shards(root)
     commits = [read_commit(root, shard) for shard in committed_shards(root)]

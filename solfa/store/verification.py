@@ -50,8 +50,15 @@ class Verification(NamedTuple):
     """Harmless files of killed runs, which `solfa gc` removes."""
 
 
-def verify(root: Path, on_shard: Callable[[int, int], None] = lambda done, total: None) -> Verification:
-    """Check everything; `on_shard(done, total)` is told after each shard."""
+def verify(root: str | Path, on_shard: Callable[[int, int], None] = lambda done, total: None) -> Verification:
+    """Check every file, hash, length and row of a dataset; `on_shard(done, total)` is told after each shard.
+
+    >>> from solfa.store import verify
+    >>> found = verify("music.solfa")
+    >>> found.num_clips, found.problems
+    (7, [])
+    """
+    root = Path(root)
     info = read_info(root)
     planned, problems = _read_plan(root)
     commits: dict[int, Commit] = {}

@@ -23,6 +23,13 @@ def resolve_path(text: str, environment: Environment) -> str:
     """Turn `//reference/x` and `//sig/SIG/x` into paths of this machine and expand a leading `~`.
 
     What follows the signature is kept, be it a file's name or the options of a codec: `//sig/SIG:key=value`.
+
+    >>> from pathlib import Path
+    >>> from solfa.environment import load_environment
+    >>> from solfa.xp import resolve_path
+    >>> environment = load_environment({"SOLFA_REFERENCE_DIR": str(Path("audio").absolute()), "HOME": "/home/ada"})
+    >>> Path(resolve_path("//reference/guitar.wav", environment)).is_file()
+    True
     """
     special = _SPECIAL.fullmatch(text)
     if special is None:

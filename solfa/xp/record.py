@@ -71,8 +71,9 @@ class ExperimentRecord:
         return "running" if now - self.last_written < RECENT_SECONDS else "stopped"
 
 
-def list_experiments(xps_dir: Path) -> list[Path]:
+def list_experiments(xps_dir: str | Path) -> list[Path]:
     """List the folders of all experiments, the most recently changed first."""
+    xps_dir = Path(xps_dir)
     if not xps_dir.is_dir():
         return []
     folders = [folder for folder in xps_dir.iterdir() if is_experiment(folder)]
@@ -84,8 +85,17 @@ def is_experiment(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (ARGV, CONFIG, HISTORY))
 
 
-def find_experiment(xps_dir: Path, text: str) -> Path:
-    """Find an experiment by its signature, the beginning of one, `//sig/SIG`, or the path of its folder."""
+def find_experiment(xps_dir: str | Path, text: str) -> Path:
+    """Find an experiment by its signature, the beginning of one, `//sig/SIG`, or the path of its folder.
+
+    >>> from pathlib import Path
+    >>> from solfa.xp import find_experiment, read_experiment
+    >>> Path("xps/9521b0af").mkdir(parents=True)
+    >>> _ = Path("xps/9521b0af/.argv.json").write_text('["solver=lm/debug"]')
+    >>> read_experiment(find_experiment("xps", "9521")).overrides
+    ('solver=lm/debug',)
+    """
+    xps_dir = Path(xps_dir)
     signature = text.removeprefix("//sig/").rstrip("/")
     if "/" not in signature and signature not in ("", ".", ".."):
         if is_experiment(xps_dir / signature):
@@ -111,8 +121,9 @@ def no_such_experiment(xps_dir: Path, text: str) -> str:
     return f"{text}: no such experiment in {xps_dir}; {known}"
 
 
-def read_experiment(folder: Path) -> ExperimentRecord:
+def read_experiment(folder: str | Path) -> ExperimentRecord:
     """Read a folder; what is damaged is left out and listed among the faults."""
+    folder = Path(folder)
     faults: list[str] = []
     overrides = _read(folder / ARGV, list, faults) or []
     entries = _read(folder / HISTORY, list, faults) or []

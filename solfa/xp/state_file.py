@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
@@ -32,8 +33,9 @@ def write_state(path: Path, state: Mapping[str, Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def read_state(path: Path) -> dict[str, Any]:
+def read_state(path: str | Path) -> dict[str, Any]:
     """Read a state to the CPU, refusing anything but tensors and plain values."""
+    path = Path(path)
     try:
         state = read_plain(path)
     except ValueError as reason:
@@ -53,3 +55,18 @@ def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of processes that were killed while they wrote."""
     for path in leftovers(folder):
         path.unlink(missing_ok=True)
+
+
+def load_module(name: str, module: nn.Module, state: Mapping[str, Any]) -> None:
+    """Load weights strictly; what does not fit is named."""
+    for key, own in module.state_dict().items():
+        if isinstance(own, Tensor) and key in state and own.shape != state[key].shape:
+            raise StoreError(
+                f"{name}.{key}: expected the shape {tuple(own.shape)}, found {tuple(state[key].shape)} in the "
+                "checkpoint; use the model settings it was trained with"
+            )
+    # Compared only now, because a module may make room for what it is given (the table of a vocabulary).
+    missing, unexpected = module.load_state_dict(dict(state), strict=False)
+    for key in [*missing, *unexpected]:
+        where = "the checkpoint" if key in missing else "the model"
+        raise StoreError(f"{name}.{key}: missing in {where}; it belongs to another model or version")

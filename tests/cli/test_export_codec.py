@@ -56,7 +56,10 @@ def test_the_folder_is_the_codec_of_the_experiment(
 ) -> None:
     code, output = export(str(experiment) if named == "FOLDER" else named, tmp_path / "deep/codec")
     assert code == 0, output
-    assert sorted(tree_digest(tmp_path / "deep")) == ["codec/config.json", "codec/model.safetensors"]
+    names = ["codec/README.md", "codec/config.json", "codec/model.safetensors"]
+    assert sorted(tree_digest(tmp_path / "deep")) == names
+    card = (tmp_path / "deep/codec/README.md").read_text()
+    assert printed_fingerprint(output) in card and "4 codebooks of 16 entries" in card
     for said in ("8,000 Hz, 1 channel", "200 a second", "4 codebooks of 16 entries, 3.2 kbit/s", "in float32"):
         assert said in output
     exported = load_codec(tmp_path / "deep/codec")

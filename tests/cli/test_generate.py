@@ -215,7 +215,7 @@ def test_clips_that_are_there_are_replaced_only_when_asked(generate: SolfaMain, 
         (["1abe1000", "--set", "genre"], "--set: expected NAME=VALUE, found 'genre'"),
         (["1abe1000", "--set", "=jazz"], "--set: expected NAME=VALUE, found '=jazz'"),
         (["1abe1000", "--set", "genre=[a"], "--set: expected NAME=VALUE with a value as in YAML, found 'genre=[a'"),
-        (["1abe1000", "--text", "rain"], "text: expected an experiment with one text condition, found 0; it is "),
+        (["1abe1000", "--text", "rain"], "text: expected a model with one text condition, found 0; it is "),
         (["7e87", "--set", "description=3"], "text of 'caption': expected a text or a list of texts, found 3"),
         (["1abe1000", "--prompt", "DORA/audio/0.wav"], "DORA/audio/0.wav: the prompt is 0.30 s and counts towards "),
         (["1abe1000", "--prompt", "DORA/gone.wav"], "DORA/gone.wav: no such file"),
@@ -227,11 +227,11 @@ def test_clips_that_are_there_are_replaced_only_when_asked(generate: SolfaMain, 
         (["7e87", "--captions", "x.txt", "--text", "x"], "--captions, --text: expected one of them, found both"),
         (["1abe1000", "--weights", "int4"], "expected fp32 or fp16 or int8, found 'int4', did you mean 'int8'?"),
         (["1abe1000", "--format", "mp3"], "--format: expected wav or flac or ogg, found 'mp3'"),
-        (["1abe1000", "--device", "tpu"], "device: Input should be 'auto', 'cpu', 'cuda' or 'mps', found 'tpu'"),
+        (["1abe1000", "--device", "tpu"], "device: torch finds no tpu"),
         (["1abe1000", "--top-p", "2"], "options: top_p: Input should be less than or equal to 1, found 2.0"),
         (["1abe1000", "--codec", "mulaw:bits=8"], "expected 1 codebooks of 16, found 1 of 256; give the codec of the"),
-        (["1abe1000", "--stream"], "--stream: expected a model that draws samples in order, found the solver lm;"),
-        (["1abe1000", "--temperature-kind", "exact"], "kind: the solver lm has no kinds of it, found exact;"),
+        (["1abe1000", "--stream"], "--stream: expected a model that draws samples in order"),
+        (["1abe1000", "--temperature-kind", "exact"], "kind: a model of the solver lm has only one, found exact;"),
         (["1abe1000", "--temperature-kind", "exat"], "heuristic or exact, found 'exat', did you mean 'exact'?"),
         (["1abe1000", "--seed", "9223372036854775808"], "expected a seed from 0 to 9223372036854775807"),
     ],
@@ -266,4 +266,4 @@ def test_an_experiment_that_was_not_trained_is_refused(generate: SolfaMain, tmp_
     (tmp_path / "xp").mkdir()
     (tmp_path / "xp/.argv.json").write_text("[]")
     code, output = generate(tmp_path / "xp")
-    assert code == 2 and "xp: expected a trained experiment, found no config.json; train it first" in output
+    assert code == 2 and "found no config.json" in output

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from solfa.cli.main import app, main
 from solfa.cli.pre_encode import BASE, compose
-from solfa.encoding.pre_encode import parse_pre_encode
+from solfa.encoding.pre_encode.config import parse_pre_encode
 from solfa.errors import ConfigError
 
 

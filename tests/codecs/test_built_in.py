@@ -14,7 +14,7 @@ import soundfile
 import torch
 
 import solfa
-from solfa.codecs.built_in import RELEASE, ROOT, read_release
+from solfa.codecs.built_in.release import RELEASE, ROOT, read_release
 from solfa.codecs.catalogue import NAMES, BuiltIn, load_codec
 from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.codecs.protocol import Codec

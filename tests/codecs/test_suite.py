@@ -13,7 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from solfa.codecs.catalogue import load_codec
-from solfa.codecs.cpu import fast_dac_encoder, fast_encodec_encoder
+from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
+from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
 from solfa.codecs.families.dac import DacCodec
 from solfa.codecs.families.encodec import EncodecCodec
 from solfa.codecs.families.trained import OwnCodec
@@ -201,6 +202,24 @@ def test_a_fresh_process_agrees_and_loads_the_model_libraries_only_when_needed(
     for name, codec in codecs.items():
         expected = codec.encode(waveform(codec, 500)).array.numpy()
         np.testing.assert_array_equal(np.load(tmp_path / f"{name}.out.npy"), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", ["default", "avx2"])
+def test_another_processor_finds_the_same_fingerprints(codecs: dict[str, Codec], capability: str) -> None:
+    program = (
+        "import sys; from solfa.codecs.loading import load_codec\n"
+        "for spec in sys.stdin: print(load_codec(spec.strip()).fingerprint)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        input="\n".join(codec.spec for codec in codecs.values()),
+        env={**os.environ, "ATEN_CPU_CAPABILITY": capability},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.split() == [codec.fingerprint for codec in codecs.values()]
 
 
 @pytest.mark.parametrize("name", WEIGHTED)

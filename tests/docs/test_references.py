@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,29 @@ def test_every_command_is_documented() -> None:
 def test_every_page_is_linked_from_the_readme() -> None:
     linked = {(ROOT / target.partition("#")[0]).resolve() for target in links((ROOT / "README.md").read_text())}
     assert {page.resolve() for page in ALL_PAGES} - {ROOT / "README.md"} <= linked
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=page_name)
+def test_paths_in_prose_exist(page: Path) -> None:
+    for code in inline_code(page.read_text(encoding="utf-8")):
+        if re.fullmatch(r"(solfa|tests|docs|benchmarks|recipes)/[\w./-]+", code) and not re.search("[A-Z]{4}", code):
+            assert (ROOT / code).exists(), f"{page_name(page)}: `{code}`"
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=page_name)
+def test_every_page_ends_with_where_to_read_on(page: Path) -> None:
+    last = page.read_text(encoding="utf-8").rpartition("\n## ")[2]
+    assert last.startswith("Next\n") and links(last)
+
+
+@pytest.mark.parametrize("group", ["solver", "model", "dset", "conditioner", "experiment"])
+def test_every_choice_of_a_group_is_in_the_table_of_settings(group: str) -> None:
+    page = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+    [row] = re.findall(rf"^\| `{group}` \| (.*) \|$", page, re.MULTILINE)
+    shown, folder = re.findall("`([^`]+)`", row), ROOT / "solfa/conf" / group
+    choices = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml")} - {"standard"}
+    assert [choice for choice in choices if not any(fnmatch(choice, pattern) for pattern in shown)] == []
+    assert [pattern for pattern in shown if not any(fnmatch(choice, pattern) for choice in choices)] == []
 
 
 def test_every_codec_is_in_the_table() -> None:

@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from solfa.errors import AudioError, ConfigError
-from solfa.generate.request import AudioRequest, read_prompt
+from solfa.generate.request import ClipRequest, read_prompt
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def prompt(tmp_path: Path) -> Path:
     return tmp_path / "riff.wav"
 
 
-def request(**changes: Any) -> AudioRequest:
-    return AudioRequest(**{"name": "clip", "seconds": 2.0, "seed": 0, **changes})
+def request(**changes: Any) -> ClipRequest:
+    return ClipRequest(**{"name": "clip", "seconds": 2.0, "seed": 0, **changes})
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_only_the_beginning_is_read_and_never_more_than_there_is(prompt: Path, s
 def test_a_prompt_that_leaves_nothing_to_generate_is_refused(
     prompt: Path, seconds: float, prompt_seconds: float | None
 ) -> None:
-    with pytest.raises(ConfigError, match=r"riff\.wav: the prompt is 0\.\d\d s and counts .* --prompt-seconds$"):
+    with pytest.raises(ConfigError, match=r"riff\.wav: the prompt is 0\.\d\d s and counts .*prompt_seconds$"):
         read_prompt(request(prompt=prompt, seconds=seconds, prompt_seconds=prompt_seconds), 8000, 1)
 
 

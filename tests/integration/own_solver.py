@@ -1,23 +1,25 @@
 """Predict the next mu-law code of a recording with causal convolutions, and draw recordings from them."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from solfa.codecs.catalogue import load_codec
-from solfa.codecs.protocol import Encoded
-from solfa.data.batching.collation import Batch
+from solfa.codecs import Encoded, load_codec
+from solfa.config import Config, parse_config
+from solfa.data import Batch
 from solfa.errors import ConfigError
-from solfa.generate.clip import GeneratedClip
-from solfa.generate.request import AudioRequest
-from solfa.solvers.config import SolverConfig, StageConfig
-from solfa.solvers.loop.averages import Metrics
-from solfa.solvers.optim.optimizer import build_optimizer
-from solfa.solvers.standard import StandardSolver
+from solfa.generate import ClipRequest, GeneratedClip, OnAudio, OnStep
+from solfa.solvers import Metrics, SolverConfig, StageConfig, StandardSolver, build_optimizer, unwrapped
+
+
+class Sampling(Config):
+    """How clips are drawn: the options of `solfa generate` that this model knows."""
+
+    temperature: float = 0.8
 
 
 class GenerateConfig(StageConfig):
@@ -25,7 +27,7 @@ class GenerateConfig(StageConfig):
 
     num_clips: int = 2
     seconds: float = 0.25
-    temperature: float = 0.8
+    sampling: Sampling = Sampling()
 
 
 class NextCodeConfig(SolverConfig):
@@ -54,10 +56,55 @@ class NextCode(nn.Module):
         return logits
 
 
+class NextCodeGenerator:
+    """What draws clips: `solfa.load_model` builds it, and so does the solver, around the network that it trains."""
+
+    conditions: Mapping[str, str] = {}
+
+    def __init__(self, network: NextCode, codec: str, sampling: Sampling) -> None:
+        self.network, self.codec, self.sampling = network, load_codec(codec), sampling
+
+    @classmethod
+    def build(cls, config: Mapping[str, Any], data_facts: Mapping[str, Any]) -> "NextCodeGenerator":
+        size, keys = data_facts["array"]["codebook_size"], ("dim", "num_layers", "dropout")
+        network = NextCode(size, **{key: config[key] for key in keys})
+        return cls(network, data_facts["codec"], Sampling(**config["generate"]["sampling"]))
+
+    def draw(
+        self,
+        requests: Sequence[ClipRequest],
+        options: Mapping[str, Any],
+        on_step: OnStep,
+        on_audio: OnAudio | None = None,
+    ) -> Iterator[GeneratedClip]:
+        if any(one.text or one.attributes or one.prompt for one in requests):
+            raise ConfigError("next_code: it is told a length, a seed and a temperature, and nothing else")
+        sampling = parse_config(Sampling, {**self.sampling.model_dump(), **options}, "options")
+        for done, one in enumerate(requests, 1):
+            yield self.draw_one(one, sampling.temperature)
+            on_step(done, len(requests))
+
+    @torch.no_grad()
+    def draw_one(self, request: ClipRequest, temperature: float) -> GeneratedClip:
+        """Draw one code after the other and decode them."""
+        generator = torch.Generator().manual_seed(request.seed)
+        network, device = self.network.eval(), self.network.embedding.weight.device
+        codes = torch.full((1, 1), self.network.embedding.num_embeddings // 2)
+        for _ in range(round(request.seconds * self.codec.frame_rate)):
+            seen = codes[:, -(2 ** len(network.convolutions)) :].to(device)
+            chances = (network(seen)[:, -1].cpu() / max(temperature, 1e-6)).softmax(dim=-1)
+            codes = torch.cat([codes, torch.multinomial(chances, 1, generator=generator)], dim=1)
+        array = codes[:, 1:, None]
+        audio = self.codec.decode(Encoded(array, array.shape[1] * self.codec.hop_length))[0]
+        about = {"seed": request.seed, "temperature": temperature}
+        return GeneratedClip(request.name, audio, self.codec.sample_rate, about)
+
+
 class NextCodeSolver(StandardSolver[NextCodeConfig]):
     """The task."""
 
     Config: ClassVar[type[SolverConfig]] = NextCodeConfig
+    Generator = NextCodeGenerator
 
     def build_model(self) -> None:
         array = self.data_facts["array"]
@@ -89,31 +136,9 @@ class NextCodeSolver(StandardSolver[NextCodeConfig]):
 
     def generate(self) -> Metrics:
         wanted = self.cfg.generate
-        clips = [self.draw(f"{n}", wanted.seconds, n, wanted.temperature) for n in range(wanted.num_clips)]
-        if self.is_first_rank:
-            self.experiment.watcher.clips("generate", self.epoch, clips)
-        return {"clips": float(len(clips))}
+        requests = [ClipRequest(f"{n}", wanted.seconds, seed=n) for n in range(wanted.num_clips)]
+        return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
 
-    def generate_audio(
-        self, requests: Sequence[AudioRequest], options: Mapping[str, Any], on_step: Callable[[int, int], None]
-    ) -> Iterator[GeneratedClip]:
-        if set(options) - {"temperature"} or any(one.text or one.attributes or one.prompt for one in requests):
-            raise ConfigError("next_code: it is told a length, a seed and a temperature, and nothing else")
-        temperature = options.get("temperature", self.cfg.generate.temperature)
-        for done, one in enumerate(requests, 1):
-            yield self.draw(one.name, one.seconds, one.seed, temperature)
-            on_step(done, len(requests))
-
-    @torch.no_grad()
-    def draw(self, name: str, seconds: float, seed: int, temperature: float) -> GeneratedClip:
-        """Draw one code after the other and decode them."""
-        codec = load_codec(self.data_facts["codec"])
-        generator = torch.Generator().manual_seed(seed)
-        codes = torch.full((1, 1), self.data_facts["array"]["codebook_size"] // 2)
-        for _ in range(round(seconds * codec.frame_rate)):
-            seen = codes[:, -(2**self.cfg.num_layers) :].to(self.device)
-            chances = (self.model(seen)[:, -1].cpu() / max(temperature, 1e-6)).softmax(dim=-1)
-            codes = torch.cat([codes, torch.multinomial(chances, 1, generator=generator)], dim=1)
-        array = codes[:, 1:, None]
-        audio = codec.decode(Encoded(array, array.shape[1] * codec.hop_length))[0]
-        return GeneratedClip(name, audio, codec.sample_rate, {"seed": seed, "temperature": temperature})
+    def generator(self) -> NextCodeGenerator:
+        """Give what draws with the weights as they are."""
+        return NextCodeGenerator(unwrapped(self.model), self.data_facts["codec"], self.cfg.generate.sampling)

@@ -26,9 +26,9 @@ SOLFA_TRAIN = [
 ]
 
 
-@pytest.fixture(scope="module")
-def dora_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("experiments") / "a (new), place"
+@pytest.fixture
+def dora_dir(tmp_path: Path) -> Path:
+    return tmp_path / "a (new), place"
 
 
 def dora(dora_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

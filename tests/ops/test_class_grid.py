@@ -61,7 +61,10 @@ def test_linear_classes_are_the_nearest_amplitudes() -> None:
     audio = torch.linspace(-1.2, 1.2, 401)
     grid = LinearGrid(bits=5)
     values = [2 * place / 31 - 1 for place in range(32)]
-    expected = [min(range(32), key=lambda place: abs(values[place] - x)) for x in audio.clamp(-1, 1).double().tolist()]
+    # Silence is a tie, if the ramp meets it to the bit, which depends on the processor.
+    expected = [
+        min(range(32), key=lambda place: (abs(values[place] - x), -place)) for x in audio.clamp(-1, 1).double().tolist()
+    ]
     assert grid.to_classes(audio).tolist() == expected
     assert grid.to_audio(torch.arange(32)).tolist() == pytest.approx(values, abs=1e-7)
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from solfa.config import parse_config
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.request import AudioRequest
+from solfa.generate.request import ClipRequest
+from solfa.generate.text_model import TextModel
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.mot import MoTSolver, MoTSolverConfig
 from solfa.solvers.watchers.protocol import Watcher, Watchers
@@ -105,6 +106,15 @@ def mot_values(world: World, **changes: Any) -> dict[str, Any]:
     return changed(values, changes)
 
 
+class PreciseMoT(MoTSolver):
+    """Computes in float64, so that other sizes of batches round the same numbers out of sight."""
+
+    def build_model(self) -> None:
+        super().build_model()
+        self.model.double()
+        self.model.base.model.double()  # which keeps its precision by itself
+
+
 def solver_of(
     folder: Path, values: dict[str, Any], watcher: Watcher | None = None, kind: type[MoTSolver] = MoTSolver
 ) -> MoTSolver:
@@ -126,12 +136,14 @@ def losses_of(folder: Path) -> list[float]:
     return [epoch[stage]["loss"] for epoch in history for stage in ("train", "valid")]
 
 
-def ask(solver: MoTSolver, *requests: AudioRequest, **options: Any) -> list[Tensor]:
+def ask(of: MoTSolver | TextModel, *requests: ClipRequest, **options: Any) -> list[Tensor]:
     """Generate, and give the codes [T, K] that each clip was decoded from, in the order of the requests."""
-    clips = {clip.name: clip for clip in solver.generate_audio(requests, options, lambda done, total: None)}
-    return [codes_of(solver, clips[request.name]) for request in requests]
+    generator = of.generator() if isinstance(of, MoTSolver) else of
+    clips = {clip.name: clip for clip in generator.draw(requests, options, lambda done, total: None)}
+    return [codes_of(of, clips[request.name]) for request in requests]
 
 
-def codes_of(solver: MoTSolver, clip: GeneratedClip) -> Tensor:
+def codes_of(of: MoTSolver | TextModel, clip: GeneratedClip) -> Tensor:
     """Mu-law gives back the codes of what it decodes."""
-    return solver.load_codec().encode(torch.as_tensor(clip.audio)[None]).array[0].long()
+    codec = of.generator().codec if isinstance(of, MoTSolver) else of.codec
+    return codec.encode(torch.as_tensor(clip.audio)[None]).array[0].long()

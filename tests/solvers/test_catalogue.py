@@ -34,7 +34,7 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 
 def test_every_solver_of_this_package_is_in_the_table() -> None:
     tasks = Path(solfa.solvers.tasks.__file__).parent.glob("*.py")
-    assert set(SOLVERS) == {path.stem for path in tasks if "StandardSolver[" in path.read_text("utf-8")}
+    assert set(SOLVERS) == {path.stem for path in tasks if "(StandardSolver[" in path.read_text("utf-8")}
     for name, module in SOLVERS.items():
         assert find_solver(name).__module__ == module
 

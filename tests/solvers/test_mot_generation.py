@@ -14,9 +14,10 @@ import torch
 from solfa.codecs.protocol import Encoded
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.request import AudioRequest
+from solfa.generate.model import load_model
+from solfa.generate.request import ClipRequest
+from solfa.generate.text_model import TextModel
 from solfa.solvers.tasks.mot import MoTSolver
-from solfa.solvers.trained import open_trained
 from solfa.solvers.watchers.protocol import Watcher
 from tests.models.mot.tiny_mot import LAYOUTS, name_of, shake
 from tests.solvers.mot_runs import (
@@ -60,7 +61,7 @@ def test_four_clips_are_learnt_by_heart_and_come_back_from_their_captions(
     solver.run()
     assert solver.history[-1]["valid"]["loss"] < 0.1
     solver.load_best()
-    found = ask(solver, *[AudioRequest(text, 8 / RATE, 0, text) for text in captions], **GREEDY)
+    found = ask(solver, *[ClipRequest(text, 8 / RATE, 0, text) for text in captions], **GREEDY)
     for (_, codes), regenerated in zip(clips, found, strict=True):
         assert regenerated.tolist() == codes.tolist()
 
@@ -69,8 +70,8 @@ def test_four_clips_are_learnt_by_heart_and_come_back_from_their_captions(
 def test_whatever_is_drawn_is_a_code(world: World, tmp_path: Path, layout: dict[str, Any]) -> None:
     solver = solver_of(tmp_path, mot_values(world, model__layout=layout))
     shake(solver.network)
-    requests = [AudioRequest(str(seed), 30 / RATE, seed, text) for seed, text in enumerate(["rising", "a", None, ""])]
-    drawn = list(solver.generate_audio(requests, EVERY_CODE, lambda done, total: None))
+    requests = [ClipRequest(str(seed), 30 / RATE, seed, text) for seed, text in enumerate(["rising", "a", None, ""])]
+    drawn = list(solver.generator().draw(requests, EVERY_CODE, lambda done, total: None))
     # The special token would be decoded to more than the loudest amplitude.
     assert all(clip.audio.shape == (K, 30) and clip.audio.abs().max() <= 1 for clip in drawn)
     for k in range(K):
@@ -78,8 +79,8 @@ def test_whatever_is_drawn_is_a_code(world: World, tmp_path: Path, layout: dict[
 
 
 def test_a_clip_depends_on_its_seed_text_and_guidance_and_not_on_its_neighbours(trained: MoTSolver) -> None:
-    def asked(name: str, seed: int = 3, text: str | None = "rising") -> AudioRequest:
-        return AudioRequest(name, 20 / RATE, seed, text)
+    def asked(name: str, seed: int = 3, text: str | None = "rising") -> ClipRequest:
+        return ClipRequest(name, 20 / RATE, seed, text)
 
     others = [asked("seed", seed=4), asked("text", text="ebbing from ten, and then rising"), asked("none", text=None)]
     together = ask(trained, asked("same"), *others, **EVERY_CODE)
@@ -93,10 +94,10 @@ def test_a_clip_depends_on_its_seed_text_and_guidance_and_not_on_its_neighbours(
 
 def test_a_prompt_is_kept_and_gone_on_from(trained: MoTSolver, tmp_path: Path) -> None:
     codes = torch.from_numpy(np.random.default_rng(1).integers(0, V, (9, K)))
-    audio = trained.load_codec().decode(Encoded(codes[None], 9))[0]
+    audio = trained.generator().codec.decode(Encoded(codes[None], 9))[0]
     soundfile.write(tmp_path / "riff.wav", audio.T.numpy(), RATE, subtype="FLOAT")
-    afresh = AudioRequest("afresh", 20 / RATE, 0, "rising")
-    begun = AudioRequest("begun", 20 / RATE, 0, "rising", prompt=tmp_path / "riff.wav", prompt_seconds=7 / RATE)
+    afresh = ClipRequest("afresh", 20 / RATE, 0, "rising")
+    begun = ClipRequest("begun", 20 / RATE, 0, "rising", prompt=tmp_path / "riff.wav", prompt_seconds=7 / RATE)
     found, other = ask(trained, begun, afresh, **EVERY_CODE)
     assert found.shape == (20, K) and torch.equal(found[:7], codes[:7])
     assert not torch.equal(found[7:], other[7:])
@@ -128,17 +129,15 @@ def test_a_trained_experiment_opens_without_its_data_and_generates_the_same(trai
     settings = trained.cfg.model_dump(mode="json")
     settings["dset"]["train"] = [str(tmp_path / "gone.solfa")]
     (folder / "config.json").write_text(json.dumps(settings))
-    opened = open_trained(folder)
-    assert isinstance(opened, MoTSolver)
-    request = AudioRequest("clip", 20 / RATE, 5, "rising")
+    opened = load_model(folder).generator
+    assert isinstance(opened, TextModel)
+    request = ClipRequest("clip", 20 / RATE, 5, "rising")
     assert torch.equal(ask(opened, request)[0], ask(trained, request)[0])
 
 
 def test_what_cannot_be_generated_gets_a_sentence(trained: MoTSolver) -> None:
-    labelled = AudioRequest("x", 10 / RATE, 0, attributes={"txt": "rising"})
-    with pytest.raises(
-        ConfigError, match=r"^attribute 'txt': the model knows a text only, did you mean 'text'\?; give it by --text$"
-    ):
+    labelled = ClipRequest("x", 10 / RATE, 0, attributes={"txt": "rising"})
+    with pytest.raises(ConfigError, match=r"^attribute 'txt': .*did you mean 'text'"):
         ask(trained, labelled)
     with pytest.raises(ConfigError, match="top_q: unknown field, did you mean 'top_"):
-        ask(trained, AudioRequest("x", 10 / RATE, 0), top_q=3)
+        ask(trained, ClipRequest("x", 10 / RATE, 0), top_q=3)

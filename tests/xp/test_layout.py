@@ -18,7 +18,7 @@ AMBIGUOUS = {layout.CONFIG, layout.SAMPLES_PAGE, layout.SAMPLES, layout.TENSORBO
 """Names that are words, or files of others: no text is one."""
 OTHERS = {
     "pretrained": {layout.CONFIG},  # what save_pretrained writes beside weights
-    "cli/generating.py": {layout.SAMPLES},  # the unit of a progress bar
+    "cli/clip_folder.py": {layout.SAMPLES},  # the unit of a progress bar
 }
 
 

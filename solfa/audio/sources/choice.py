@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from solfa.audio.file_types import AUDIO_EXTENSIONS, extension
-from solfa.audio.recording import Source
+from solfa.audio.recording import AudioSource
 from solfa.audio.sources.dataset_config import open_dataset_config
 from solfa.audio.sources.folder import FileSource, FolderSource
 from solfa.audio.sources.folder_walk import is_tar_name
@@ -21,8 +21,13 @@ __all__ = ["expand_numbers", "locate", "open_source"]
 _NUMBERS = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
-def open_source(source: str | Path, *, audio_root: Path | None = None) -> Source:
-    """Open a folder, an audio file, a table, a tar (or several: `shard-{000..031}.tar`), or a dataset config."""
+def open_source(source: str | Path, *, audio_root: Path | None = None) -> AudioSource:
+    """Open a folder, an audio file, a table, a tar (or several: `shard-{000..031}.tar`), or a dataset config.
+
+    >>> from solfa.audio import open_source
+    >>> [recording.key for recording in open_source("audio/voice").recordings()]
+    ['hello.wav', 'story.ogg']
+    """
     if audio_root is not None and not audio_root.is_dir():
         raise ConfigError(f"`audio_root`: expected a folder, found {escape_path(audio_root)}")
     path = Path(source)

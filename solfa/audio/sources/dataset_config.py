@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from solfa.audio.recording import Recording, Source
+from solfa.audio.recording import AudioSource, Recording
 from solfa.audio.sources.custom_metadata import CustomMetadata, load_custom_metadata
 from solfa.audio.sources.folder import FolderSource
 from solfa.audio.sources.folder_walk import is_tar_name
@@ -46,7 +46,7 @@ class Collection:
     """A named part of a dataset."""
 
     id: str
-    source: Source
+    source: AudioSource
     custom_metadata: CustomMetadata | None
 
 

@@ -15,6 +15,11 @@ def locate(root: Path, uri: str, member: str | None = None, member_offset: int =
     return Location(path, member_offset, member_size, extension(member))
 
 
+def locate_file(path: str | Path) -> Location:
+    """Find the bytes of an audio file."""
+    return Location(Path(path).expanduser(), format_hint=extension(Path(path).name))
+
+
 def locate_recording(root: Path, recording: Recording) -> Location:
     """Find the bytes of a recording."""
     return locate(root, recording.uri, recording.member, recording.member_offset, recording.member_size)

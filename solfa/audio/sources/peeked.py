@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from solfa.audio.recording import Recording, Source
+from solfa.audio.recording import AudioSource, Recording
 
 
 class PeekedSource:
     """A source that lists its recordings once for a look and what follows: large ones take long to list."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: AudioSource) -> None:
         self._source = source
         self._begun: Iterator[Recording] | None = None
 

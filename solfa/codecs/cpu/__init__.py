@@ -5,8 +5,3 @@ of them is written to memory the kernel has to clear first and is read back by t
 two downsamplings are computed together for one short piece of time after another, each piece with the few samples
 around it that its convolutions see. No value is approximated and none depends on how the pieces were cut.
 """
-
-from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
-from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
-
-__all__ = ["fast_dac_encoder", "fast_encodec_encoder"]

@@ -20,8 +20,9 @@ from solfa.models.codec.codec_files import build_apart, load_codec_model, save_c
 from solfa.models.codec.config import CodecModelConfig
 from solfa.models.codec.network import CodecModel
 from solfa.pretrained.tensors import weights_sha256
+from solfa.xp.card import write_card
 from solfa.xp.layout import BEST, CONFIG
-from solfa.xp.record import expect_trained, read_settings
+from solfa.xp.record import expect_trained, read_experiment, read_settings
 from solfa.xp.state_file import read_state
 
 SOLVER = "compression"
@@ -100,11 +101,42 @@ class OwnCodec:
 
 
 def export_codec(folder: Path, directory: Path, *, half: bool = False) -> OwnCodec:
-    """Write the codec of an experiment into a new directory that `--codec` takes, and load it from there."""
+    """Write the codec of an experiment and its card into a new directory; load it from there, as `load_codec` would."""
     trained = OwnCodec.from_experiment(folder, Checkpoint(folder.name, str(folder), folder), {})
-    save_codec_model(trained.model, directory, half=half)
     written = directory.absolute()
+
+    def add_card(place: Path) -> None:
+        _write_card(place, written.name, folder, trained)
+
+    save_codec_model(trained.model, written, half=half, write_beside=add_card)
     return OwnCodec.from_checkpoint(Checkpoint(written.name, str(written), written), {})
+
+
+def _write_card(place: Path, name: str, folder: Path, codec: OwnCodec) -> None:
+    best = read_state(folder / BEST)
+    if codec.kind == "codes":
+        written = f"{codec.num_codebooks} codebooks of {codec.codebook_size:,} entries"
+    else:
+        written = f"{codec.latent_channels} latent channels"
+    facts = {
+        "audio": f"{codec.sample_rate:,} Hz, {codec.num_channels} channels",
+        "frames": f"{codec.frame_rate:g} a second, {written}",
+        "parameters": f"{sum(parameter.numel() for parameter in codec.model.parameters()):,}",
+        "fingerprint": codec.fingerprint,
+        "experiment": folder.name,
+        "epoch": best.get("epoch"),
+    }
+    write_card(
+        place,
+        title=name,
+        what="A neural audio codec, trained with Solfa.",
+        tag="audio-to-audio",
+        facts=facts,
+        data_facts=best.get("data_facts") or {},
+        history=read_experiment(folder).history,
+        metric=best.get("metric"),
+        use=f'import solfa\n\ncodec = solfa.load_codec("{name}")\nencoded = codec.encode(audio)  # [B, C, N]',
+    )
 
 
 def _settings(folder: Path) -> Mapping[str, Any]:

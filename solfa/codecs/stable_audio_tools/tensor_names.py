@@ -15,7 +15,9 @@ Their modules are numbered sequences. With n strides, and the container c = `lay
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from jaxtyping import Float32
 from torch import Tensor
 
 from solfa.errors import ConfigError
@@ -67,11 +69,29 @@ def _join(tensors: list[Tensor], like: Tensor) -> Tensor | None:
     if len(tensors) == 2:
         magnitude, direction = tensors
         fits = direction.shape == like.shape and magnitude.shape == (len(like), *[1] * (like.ndim - 1))
-        return torch._weight_norm(direction, magnitude, 0) if fits else None
+        return fold_weight_norm(direction, magnitude) if fits else None
     (tensor,) = tensors
     if tensor.ndim == 1 and like.shape == (1, len(tensor), 1):
         return tensor.reshape(like.shape)
     return tensor if tensor.shape == like.shape else None
+
+
+def fold_weight_norm(
+    direction: Float32[Tensor, "O ..."], magnitude: Float32[Tensor, "O ..."]
+) -> Float32[Tensor, "O ..."]:
+    """Scale each row of `direction` to its length in `magnitude`, to the same bits on every processor.
+
+    The fingerprint of a codec is a hash of the result. Sums of floats depend on their order, and so on how many a
+    processor adds at once: squares are therefore summed as integers, of as many bits as fit. All else is rounded as
+    IEEE 754 says, which is the same everywhere.
+    """
+    squares = direction.flatten(1).numpy().astype(np.float64) ** 2
+    _, exponents = np.frexp(squares.max(axis=1, keepdims=True))
+    shifts = 62 - (squares.shape[1] - 1).bit_length() - exponents
+    sums = np.rint(np.ldexp(squares, shifts)).astype(np.int64).sum(axis=1, keepdims=True)
+    lengths = np.sqrt(np.ldexp(sums.astype(np.float64), -shifts)).reshape(magnitude.shape)
+    scale = magnitude.double() / torch.from_numpy(lengths)
+    return (direction.double() * scale).float()
 
 
 def _mismatch(

@@ -40,7 +40,17 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """One rank's rows of a global batch. Its G segments are one per row, except when packed."""
+    """One rank's rows of a global batch. Its G segments are one per row, except when packed.
+
+    >>> import numpy as np
+    >>> from solfa.data import MemoryClip, MemoryClips, Pad, make_loader
+    >>> clips = MemoryClips([MemoryClip("a", np.ones((3, 2), np.uint16)), MemoryClip("b", np.ones((5, 2), np.uint16))])
+    >>> batch = next(iter(make_loader(clips, Pad(batch_size=2, shuffle=False))))
+    >>> batch.arrays.shape, batch.ids, batch.num_frames.tolist()
+    (torch.Size([2, 5, 2]), ('b', 'a'), [5, 3])
+    >>> batch.mask.sum(dim=1).tolist()
+    [5, 3]
+    """
 
     arrays: Num[Tensor, "B T W"]
     """int64 codes or float32 latents; zero where `mask` is False."""
@@ -67,6 +77,14 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.arrays)
+
+    @property
+    def is_padding(self) -> bool:
+        """True for a rank that was dealt no row of the global batch: it keeps step with one row, which counts nothing.
+
+        The row bears the name and the caption of a clip that another rank has, and none of its frames.
+        """
+        return not bool(self.num_frames.any())
 
     @property
     def mask(self) -> Bool[Tensor, "B T"]:
@@ -129,8 +147,7 @@ def read_batch(source: ClipSource, share: Share) -> Batch:
 
 
 def _empty_arrays(source: ClipSource, part: Rows) -> Num[np.ndarray, "B T W"]:
-    # An empty share has no clip to ask for its width, and all clips of a source are alike.
-    example = source[int(part.clips[0]) if len(part.clips) else 0].array
+    example = source[int(part.clips[0])].array  # all clips of a source are alike
     dtypes = {"u": np.int64, "i": np.int64, "f": np.float32}
     if example.dtype.kind not in dtypes or example.dtype == np.uint64:
         raise StoreError(f"arrays of {example.dtype} cannot become a batch; expected integer codes or float latents")

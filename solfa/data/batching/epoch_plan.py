@@ -23,6 +23,10 @@ class EpochPlan(Protocol):
         """Count the global batches, which are the steps of the epoch."""
         ...
 
+    def fewest_rows(self) -> int:
+        """Count the rows of the smallest global batch, of which there must be one."""
+        ...
+
     def batch(self, step: int) -> Rows: ...
 
 
@@ -42,6 +46,9 @@ class ClipPlan:
 
     def __len__(self) -> int:
         return len(self.begins)
+
+    def fewest_rows(self) -> int:
+        return int((self.ends - self.begins).min())
 
     def batch(self, step: int) -> Rows:
         these = slice(int(self.begins[step]), int(self.ends[step]))
@@ -79,6 +86,9 @@ class PackPlan:
 
     def __len__(self) -> int:
         return -(-self.num_rows // self.batch_size)
+
+    def fewest_rows(self) -> int:
+        return self.num_rows - (len(self) - 1) * self.batch_size
 
     def batch(self, step: int) -> Rows:
         first_row = step * self.batch_size

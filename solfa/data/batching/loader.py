@@ -43,7 +43,18 @@ class LoaderState(Config):
 
 
 class BatchDataset(Dataset[Batch]):
-    """A torch dataset whose items are batches, indexed by the shares that `GlobalBatchSampler` yields."""
+    """A torch dataset whose items are batches, indexed by the shares that `GlobalBatchSampler` yields.
+
+    >>> import solfa
+    >>> from torch.utils.data import DataLoader
+    >>> from solfa.data import BatchDataset, GlobalBatchSampler, Pad
+    >>> dataset = solfa.open_dataset("music.solfa")
+    >>> sampler = GlobalBatchSampler(dataset, Pad(batch_size=2), seed=0)
+    >>> for batch in DataLoader(BatchDataset(dataset), sampler=sampler, batch_size=None):
+    ...     sampler.advance_past(batch)  # what was delivered; sampler.state_dict() is the position
+    >>> sampler.epoch
+    1
+    """
 
     def __init__(self, source: ClipSource) -> None:
         self._source = source
@@ -57,11 +68,19 @@ class GlobalBatchSampler:
 
     Iterating does not move the position, as a `DataLoader` iterates ahead of what it delivers; `advance_past` does.
     Every rank makes the same number of steps. Where the rows of a batch do not divide by `world_size`, the first ranks
-    get one more, and a batch smaller than `world_size` leaves the last ranks a batch of no rows; `drop_last` avoids it.
+    get one more. A batch smaller than `world_size` is refused, unless `pad_ranks` is set: then the last ranks get a
+    row of padding, which the loop must not count (`Batch.is_padding`). To train on it would be to learn silence.
     """
 
     def __init__(
-        self, source: ClipSource, mode: Crop | Pad | Pack, *, seed: int = 0, rank: int = 0, world_size: int = 1
+        self,
+        source: ClipSource,
+        mode: Crop | Pad | Pack,
+        *,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        pad_ranks: bool = False,
     ) -> None:
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank must be from 0 to world_size - 1, found rank {rank} and world_size {world_size}")
@@ -73,6 +92,7 @@ class GlobalBatchSampler:
         self._digest, self._num_frames = source.digest, source.num_frames
         self._weights = source.weights if isinstance(source, WeightedSource) else None
         self._mode, self._seed, self._rank, self._world_size = mode, seed, rank, world_size
+        self._pad_ranks = pad_ranks
         self._move_to(epoch=0, step=0)
 
     def __len__(self) -> int:
@@ -129,7 +149,14 @@ class GlobalBatchSampler:
         self._plan: EpochPlan = plan
 
     def _plan_of(self, epoch: int) -> EpochPlan:
-        return plan_epoch(self._mode, self._num_frames, self._digest, self._seed, epoch, self._weights)
+        plan = plan_epoch(self._mode, self._num_frames, self._digest, self._seed, epoch, self._weights)
+        fewest, ranks = plan.fewest_rows(), self._world_size
+        if fewest < ranks and not self._pad_ranks:
+            raise ConfigError(
+                f"a batch of epoch {epoch} has fewer rows ({fewest}) than there are ranks ({ranks}) to deal it to; "
+                "leave it out by drop_last, choose another batch_size, or use fewer ranks"
+            )
+        return plan
 
 
 class Loader:
@@ -178,13 +205,25 @@ def make_loader(
     seed: int = 0,
     rank: int = 0,
     world_size: int = 1,
+    pad_ranks: bool = False,
     num_workers: int = 0,
     pin_memory: bool = False,
     persistent_workers: bool = False,
     multiprocessing_context: str | None = None,
 ) -> Loader:
-    """Load batches of a dataset, the same global ones for every number of workers and ranks."""
-    sampler = GlobalBatchSampler(source, mode, seed=seed, rank=rank, world_size=world_size)
+    """Load batches of a dataset, the same global ones for every number of workers and ranks.
+
+    >>> import solfa
+    >>> from solfa.data import Crop, make_loader
+    >>> loader = make_loader(solfa.open_dataset("music.solfa"), Crop(num_frames=150, batch_size=4), seed=0)
+    >>> batch = next(iter(loader))
+    >>> batch.arrays.shape, batch.arrays.dtype
+    (torch.Size([4, 150, 8]), torch.int64)
+    >>> state = loader.state_dict()  # a few plain values; load_state_dict(state) continues after this batch
+    >>> state["epoch"], state["step"]
+    (0, 1)
+    """
+    sampler = GlobalBatchSampler(source, mode, seed=seed, rank=rank, world_size=world_size, pad_ranks=pad_ranks)
     dataloader = DataLoader(
         BatchDataset(source),
         sampler=sampler,

@@ -26,7 +26,12 @@ from solfa.errors import ConfigError, StoreError
 
 
 class Crop(Config):
-    """Every row is a crop of `num_frames` frames of one clip; a shorter clip is padded on the right."""
+    """Every row is a crop of `num_frames` frames of one clip; a shorter clip is padded on the right.
+
+    >>> from solfa.data import Crop
+    >>> Crop(num_frames=150, batch_size=32, drop_last=True)
+    Crop(kind='crop', num_frames=150, batch_size=32, random_start=True, shuffle=True, drop_last=True)
+    """
 
     kind: Literal["crop"] = "crop"
     num_frames: PositiveInt
@@ -57,6 +62,12 @@ class Pad(Config):
     The clips of about `window_batches` batches are drawn at random and sorted by length. A larger window pads less and
     mixes less; with 100 batches and lengths spread evenly from 50 to 1,500 frames, 1 % of the frames are padding.
     When shuffling, a window is at most a quarter of the clips: one window would make the same batches in every epoch.
+
+    >>> import solfa
+    >>> from solfa.data import Pad, make_loader
+    >>> dataset = solfa.open_dataset("music.solfa")
+    >>> max(batch.mask.numel() for batch in make_loader(dataset, Pad(max_frames_per_batch=2_500))) <= 2_500
+    True
     """
 
     kind: Literal["pad"] = "pad"
@@ -118,6 +129,12 @@ class Pack(Config):
     """The clips of an epoch are laid end to end and cut into rows of exactly `num_frames` frames.
 
     A clip may end in one row and go on in the next. Nothing is padded but the end of the last row.
+
+    >>> import solfa
+    >>> from solfa.data import Pack, make_loader
+    >>> packed = next(iter(make_loader(solfa.open_dataset("music.solfa"), Pack(num_frames=1_000, batch_size=2))))
+    >>> packed.arrays.shape, bool(packed.mask.all())
+    (torch.Size([2, 1000, 8]), True)
     """
 
     kind: Literal["pack"] = "pack"

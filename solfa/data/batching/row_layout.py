@@ -35,10 +35,13 @@ class Rows:
 def deal(batch: Rows, rank: int, world_size: int) -> Rows:
     """Give one rank its share of a global batch: consecutive rows, so that the shares in rank order are the batch.
 
-    The shares differ by at most one row and the first ranks have more. A batch with fewer rows than there are ranks
-    leaves the last ranks an empty share: every rank makes the same number of steps, and no row is seen twice.
+    The shares differ by at most one row and the first ranks have more, so that no row is seen twice. Where there are
+    fewer rows than ranks, the last ranks get a row of nothing but padding: every rank makes the same number of steps,
+    as what their processes exchange in each demands, and no model is asked about no rows at all.
     """
     assert 0 <= rank < world_size
+    if rank >= batch.num_rows:
+        return _padding(batch)
     size, extra = divmod(batch.num_rows, world_size)
     first = rank * size + min(rank, extra)
     last = first + size + (rank < extra)
@@ -52,4 +55,19 @@ def deal(batch: Rows, rank: int, world_size: int) -> Rows:
         num_frames=batch.num_frames[begin:end],
         rows=batch.rows[begin:end] - first,
         columns=batch.columns[begin:end],
+    )
+
+
+def _padding(batch: Rows) -> Rows:
+    """Take all frames from the first segment of a batch; the name of its clip stays, as each row has one."""
+    nothing = np.zeros(1, np.int64)
+    return Rows(
+        num_rows=1,
+        num_columns=batch.num_columns,
+        clips=batch.clips[:1],
+        starts=nothing,
+        slacks=nothing,
+        num_frames=nothing,
+        rows=nothing,
+        columns=nothing,
     )

@@ -13,7 +13,7 @@ from solfa.files.digest import value_sha256
 
 @runtime_checkable
 class SourceClip(Protocol):
-    """One clip: frame-major codes or latents, and what is known about them."""
+    """One clip of a source: frame-major codes or latents, and what is known about them."""
 
     @property
     def id(self) -> str: ...
@@ -30,7 +30,10 @@ class SourceClip(Protocol):
 
 @runtime_checkable
 class ClipSource(Protocol):
-    """Clips by index, in a fixed order; pickled when worker processes are spawned."""
+    """What a loader reads: clips by index, in a fixed order. `Dataset` and `MemoryClips` are such sources.
+
+    It is pickled when worker processes are spawned.
+    """
 
     @property
     def digest(self) -> str:
@@ -75,7 +78,14 @@ class MemoryClip:
 
 
 class MemoryClips:
-    """A source of clips held in memory: for a few arrays that are not worth a dataset."""
+    """A source of clips held in memory: for a few arrays that are not worth a dataset.
+
+    >>> import numpy as np
+    >>> from solfa.data import Crop, MemoryClip, MemoryClips, make_loader
+    >>> clips = MemoryClips([MemoryClip(f"{n}", np.full((100, 4), n, np.uint16)) for n in range(8)])
+    >>> next(iter(make_loader(clips, Crop(num_frames=50, batch_size=4)))).arrays.shape
+    torch.Size([4, 50, 4])
+    """
 
     def __init__(self, clips: list[MemoryClip]) -> None:
         self._clips = clips

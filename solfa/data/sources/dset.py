@@ -22,7 +22,7 @@ Stage = Literal["train", "valid", "evaluate", "generate"]
 
 
 class Source(Config):
-    """Clips of one place: a Solfa dataset, or audio and the codec that encodes it."""
+    """One source of clips: a Solfa dataset, or audio and the codec that encodes it."""
 
     path: str
     """A Solfa dataset, or whatever `solfa encode` takes: a folder, a table, a tar, an audio file."""
@@ -57,7 +57,13 @@ Sources = Annotated[tuple[Source, ...], BeforeValidator(_as_list), Field(min_len
 
 
 class Dset(Config):
-    """The data of every stage."""
+    """Which data each stage of a run uses.
+
+    >>> from solfa.data import Dset, HoldOut, Source, open_stage
+    >>> dset = Dset(train=[Source(path="music.solfa")], hold_out=HoldOut(clips=1))
+    >>> len(open_stage(dset, "train")) + len(open_stage(dset, "valid"))
+    7
+    """
 
     train: Sources
     valid: Sources | None = None

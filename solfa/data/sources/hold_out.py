@@ -22,7 +22,7 @@ _SEGMENT = re.compile(r"(@\d{5,}\.\d{3})?(#\d+)?$")
 
 
 class HoldOut(Config):
-    """How much of the training data is for validation: about a fraction of the recordings, or some clips."""
+    """How much of the training data is kept for validation: a fraction of the recordings, or some clips."""
 
     fraction: float | None = Field(default=None, gt=0, lt=1)
     """Each recording is held out or not by a hash of its name alone: new recordings move no other."""

@@ -50,7 +50,10 @@ class _Opened:
 
 
 class OpenedSource:
-    """The clips of one or several datasets, and what they have in common; pickled when worker processes are spawned."""
+    """The clips of one or several datasets, and what the datasets have in common.
+
+    It is pickled when worker processes are spawned.
+    """
 
     def __init__(self, opened: Sequence[_Opened], *, weighted: bool = True) -> None:
         infos = [part.dataset.info for part in opened]
@@ -80,6 +83,10 @@ class OpenedSource:
     def __getitem__(self, index: int, /) -> SourceClip:
         return self._mixture[index]
 
+    def column_names(self) -> set[str]:
+        """Name the columns that some clip has something in, besides those that all datasets have."""
+        return {name for columns in self._columns for name in columns.names()}
+
     def values(self, column: str) -> list[Any]:
         """List what the clips have in a column: `caption`, `seconds`, or a key of their metadata; reads no array.
 
@@ -101,6 +108,11 @@ def open_sources(
     """Open datasets, select their clips and put them together; with `hold_out`, only the clips of one side.
 
     `weighted=False` leaves out all weights: every clip once.
+
+    >>> from solfa.data import Source, open_sources
+    >>> drums = open_sources([Source(path="music.solfa", where={"id": {"glob": "drums/*"}})])
+    >>> len(drums), drums.codec
+    (2, 'solfa_24khz:num_codebooks=8')
     """
     opened = [_open(source) for source in sources]
     expect_same_arrays([(str(part.dataset.path), part.dataset.info) for part in opened])
@@ -114,7 +126,7 @@ def open_sources(
 
 
 def open_stage(dset: Dset, stage: Stage) -> OpenedSource:
-    """Open what a stage uses. Recordings that are held out of training come unweighted: each clip once."""
+    """Open the data of a stage. Recordings that are held out of training come unweighted, each clip once."""
     if stage == "train":
         return open_sources(dset.train, hold_out=dset.hold_out, side="train")
     by_choice = {"valid": [dset.valid], "evaluate": [dset.evaluate, dset.valid]}

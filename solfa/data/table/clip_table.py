@@ -27,7 +27,15 @@ from solfa.files.table_rows import TABLE_EXTENSIONS, Row, is_table_name, read_ro
 
 
 class ClipTable(Config):
-    """Which table it is, and how its rows are joined to clips."""
+    r"""A CSV, TSV or JSONL file that says more about the clips of a dataset, and how its rows are joined to them.
+
+    >>> from pathlib import Path
+    >>> from solfa.data import ClipTable, Source, open_sources
+    >>> _ = Path("captions.csv").write_text("file,caption\nhello,Somebody says hello\n")
+    >>> joined = open_sources([Source(path="music.solfa", table=ClipTable(path="captions.csv", key="file"))])
+    >>> "Somebody says hello" in joined.values("caption")
+    True
+    """
 
     path: str
     """A CSV, TSV or JSONL file."""

@@ -6,8 +6,3 @@ A recording longer than `sample_size` becomes consecutive items that cover all o
 silence included, as it is: nothing is flipped, clamped, drawn, replaced, repeated or dropped. What cannot be read is
 listed in `failures.jsonl`. For new work `solfa encode` is the better way: it pads nothing and stores far fewer files.
 """
-
-from solfa.encoding.pre_encode.config import PreEncodeConfig, parse_pre_encode
-from solfa.encoding.pre_encode.summary import PreEncodeReport
-
-__all__ = ["PreEncodeConfig", "PreEncodeReport", "parse_pre_encode"]

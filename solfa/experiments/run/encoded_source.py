@@ -35,9 +35,17 @@ SMALL_BYTES = 64 << 20
 """Below, audio is encoded in this process if the codec comes with Solfa: starting others would take longer."""
 
 
-def prepare_dset(dset: Dset, cache_dir: Path, listener: Listener | None = None) -> Dset:
-    """Turn every source into a Solfa dataset."""
-    return dset.mapped(lambda source: prepare_source(source, cache_dir, listener))
+def prepare_dset(dset: Dset, cache_dir: str | Path, listener: Listener | None = None) -> Dset:
+    """Turn every source into a Solfa dataset: audio is encoded, unless a dataset of it is there already.
+
+    >>> from solfa.data import Dset, HoldOut, Source
+    >>> from solfa.experiments import prepare_dset
+    >>> dset = Dset(train=[Source(path="audio/drums", codec="mulaw")], hold_out=HoldOut(clips=1))
+    >>> prepare_dset(dset, "cache/").train[0].codec is None  # its path is a dataset in the cache now
+    True
+    """
+    folder = Path(cache_dir)
+    return dset.mapped(lambda source: prepare_source(source, folder, listener))
 
 
 def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = None) -> Source:

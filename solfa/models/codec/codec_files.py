@@ -30,8 +30,14 @@ _COUNTS = "quantizer.counts"
 """Statistics, not weights: in half precision large ones would overflow."""
 
 
-def save_codec_model(model: CodecModel, directory: str | Path, *, half: bool = False) -> None:
-    """Write a model into a new directory, with `half` in float16."""
+def save_codec_model(
+    model: CodecModel,
+    directory: str | Path,
+    *,
+    half: bool = False,
+    write_beside: Callable[[Path], None] = lambda folder: None,
+) -> None:
+    """Write a model into a new directory, with `half` in float16; `write_beside` may add files, such as a card."""
     config = {
         "model_type": MODEL_TYPE,
         "format_version": FORMAT_VERSION,
@@ -42,10 +48,11 @@ def save_codec_model(model: CodecModel, directory: str | Path, *, half: bool = F
     tensors = {name: _halved(name, tensor) for name, tensor in state.items()} if half else state
     with new_directory(Path(directory)) as folder:
         write_checkpoint(folder, config, tensors)
+        write_beside(folder)
 
 
 def load_codec_model(location: str | Path, *, revision: str | None = None) -> CodecModel:
-    """Load a model from a directory (or a Hub id) in float32 and eval mode, every tensor accounted for."""
+    """Load a codec network from a directory (or a Hub id) in float32 and eval mode, every tensor accounted for."""
     directory = local_directory(location, revision)
     where = f"codec {location}"
     config = _read_config(directory, where)

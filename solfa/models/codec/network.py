@@ -11,7 +11,7 @@ from solfa.models.codec.config import CodecModelConfig
 
 
 class Reconstruction(NamedTuple):
-    """Audio that went through the codec, and what its bottleneck says."""
+    """Audio that went through the codec, and what its bottleneck has to say about it."""
 
     audio: Float[Tensor, "B C N"]
     bottleneck: Bottlenecked
@@ -19,7 +19,18 @@ class Reconstruction(NamedTuple):
 
 @final
 class CodecModel(nn.Module):
-    """An encoder and a decoder around a bottleneck."""
+    """An encoder and a decoder around a bottleneck.
+
+    >>> import torch
+    >>> from solfa.models import CodecModel, CodecModelConfig, Rvq
+    >>> from solfa.nn import SeanetConfig
+    >>> network = SeanetConfig(num_filters=4, dim=8, strides=(4, 2), lstm_layers=0)
+    >>> config = CodecModelConfig(sample_rate=8_000, network=network, bottleneck=Rvq(num_codebooks=2, codebook_size=16))
+    >>> model, audio = CodecModel(config).eval(), torch.zeros(1, 1, 800)
+    >>> codes = model.encode(audio)
+    >>> codes.shape, model.decode(codes).shape
+    (torch.Size([1, 100, 2]), torch.Size([1, 1, 800]))
+    """
 
     def __init__(self, config: CodecModelConfig) -> None:
         super().__init__()

@@ -57,7 +57,15 @@ class ConditionsConfig(Config):
 
 
 class ConditionerSet(nn.Module):
-    """Turns rows of attributes into the conditions of a batch."""
+    """Turns rows of attributes into the conditions of a batch.
+
+    >>> from solfa.models import ConditionerSet, ConditionsConfig, NumberConfig
+    >>> bpm = NumberConfig(kind="number", source="bpm", min=40, max=220)
+    >>> conditioners = ConditionerSet(ConditionsConfig(conditioners={"bpm": bpm}), dim=16)
+    >>> conditions = conditioners(conditioners.tokenize([{"bpm": 120}, {}]))
+    >>> conditions.summed.shape
+    torch.Size([2, 1, 16])
+    """
 
     def __init__(self, config: ConditionsConfig, dim: int) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Conditions(NamedTuple):
-    """One row per clip; None where a way of conditioning is not used."""
+    """What a codec language model is conditioned on, one row per clip; None where a way of conditioning is not used."""
 
     cross: Float[Tensor, "B L D"] | None = None
     """Attended by every layer's cross-attention."""

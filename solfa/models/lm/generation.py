@@ -87,6 +87,11 @@ def generate(
     """Generate a clip of `num_frames` frames per seed, the prompt's frames included; never the special token.
 
     `conditions` have one row per clip. Without a cache every step reads the whole sequence again, for the same codes.
+
+    >>> from solfa.models import CodecLM, CodecLMConfig, Conditions, GenerationSettings, generate
+    >>> config = CodecLMConfig(num_codebooks=2, codebook_size=16, dim=16, num_layers=1, num_heads=2, ffn_dim=32)
+    >>> generate(CodecLM(config), Conditions.none(), 10, GenerationSettings(top_k=8), seeds=[1, 2, 3]).shape
+    torch.Size([3, 2, 10])
     """
     num_known = 0 if prompt is None else prompt.shape[2]
     _check(model, conditions, num_frames, len(seeds), prompt)

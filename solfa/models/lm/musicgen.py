@@ -97,7 +97,10 @@ class _Checkpoint(NamedTuple):
 
 
 def load_musicgen(location: str | Path, *, revision: str | None = None, dropout: float | None = None) -> LoadedMusicgen:
-    """Load a decoder in float32 and eval mode, every tensor accounted for; `dropout` replaces the checkpoint's own."""
+    """Load a MusicGen decoder in float32 and eval mode, every tensor accounted for.
+
+    `dropout` replaces the checkpoint's own.
+    """
     checkpoint = _find(location, revision)
     config = checkpoint.decoder.lm_config(checkpoint.where, dropout)
     with torch.device("meta"):
@@ -128,7 +131,7 @@ def save_musicgen(
     source: str | Path | None = None,
     text_projection: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write a decoder as transformers does, into a new directory.
+    """Write a MusicGen decoder as transformers does, into a new directory.
 
     Without `source` it becomes a `MusicgenForCausalLM`. With the checkpoint that the model was loaded from, it gets
     that one's layout and settings; of a whole model, the text encoder, the codec and the files beside them come along.

@@ -67,7 +67,16 @@ class CodecLMConfig(CodesShape):
 
 
 class CodecLM(nn.Module):
-    """Predict the codes of each step from those of the steps before, and from conditions."""
+    """Predict the codes of each step from those of the steps before, and from conditions.
+
+    >>> import torch
+    >>> from solfa.models import CodecLM, CodecLMConfig, Conditions
+    >>> config = CodecLMConfig(num_codebooks=4, codebook_size=32, dim=16, num_layers=1, num_heads=2, ffn_dim=32)
+    >>> model = CodecLM(config)
+    >>> tokens = torch.full((2, 4, 13), model.special)  # [B, K, S]
+    >>> model(tokens, Conditions.none()).shape  # [B, K, S, V]
+    torch.Size([2, 4, 13, 32])
+    """
 
     def __init__(self, config: CodecLMConfig) -> None:
         super().__init__()
@@ -177,7 +186,20 @@ class InputsAndTargets(NamedTuple):
 def inputs_and_targets(
     codes: Int64[Tensor, "B K T"], mask: Bool[Tensor, "B T"], layout: Int64[Tensor, "K S"], special: int
 ) -> InputsAndTargets:
-    """Lay out codes for training; what the codes of padded frames are makes no difference."""
+    """Lay out codes for training; what the codes of padded frames are makes no difference.
+
+    >>> import torch
+    >>> from solfa.models import inputs_and_targets
+    >>> from solfa.ops import Delay
+    >>> codes, mask = torch.tensor([[[1, 2], [3, 4]]]), torch.tensor([[True, True]])
+    >>> laid = inputs_and_targets(codes, mask, Delay().layout(num_codebooks=2, num_frames=2), special=9)
+    >>> laid.inputs
+    tensor([[[9, 1, 2],
+             [9, 9, 3]]])
+    >>> laid.targets
+    tensor([[[1, 2, 9],
+             [9, 3, 4]]])
+    """
     laid_mask = lay_out_mask(mask, layout)
     # Later codebooks of the last real frames stand beside earlier ones of padded frames, which generation never has.
     targets = lay_out(codes, layout, special).masked_fill(~laid_mask, special)
@@ -188,7 +210,15 @@ def inputs_and_targets(
 def cross_entropy(
     logits: Float[Tensor, "B K S V"], targets: Int64[Tensor, "B K S"], mask: Bool[Tensor, "B K S"]
 ) -> Float32[Tensor, "K"]:
-    """Sum the nats of each codebook over its unmasked steps."""
+    """Sum the nats of each codebook over its unmasked steps.
+
+    >>> import torch
+    >>> from solfa.models import cross_entropy
+    >>> logits, targets = torch.zeros(1, 2, 3, 8), torch.zeros(1, 2, 3, dtype=torch.int64)
+    >>> mask = torch.tensor([[[True, True, False], [True, False, False]]])
+    >>> cross_entropy(logits, targets, mask) / mask.sum(dim=(0, 2))  # log(8) per code, for each codebook
+    tensor([2.0794, 2.0794])
+    """
     ignored = -100
     # Step-major, as the fused heads leave them in memory: flattening copies nothing.
     rows = logits.transpose(1, 2).flatten(0, 2).float()

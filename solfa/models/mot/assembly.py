@@ -15,7 +15,16 @@ logger = logging.getLogger(__name__)
 
 
 def build_mot(config: MoTConfig) -> MoT:
-    """Load what the config names and put it together; a donor that would give nothing is an error."""
+    """Load what the config names and put it together; a donor that would give nothing is an error.
+
+    >>> import torch
+    >>> from solfa.models import Bridge, MoTConfig, Texts, TextsConfig, build_mot
+    >>> model = build_mot(MoTConfig(base="//tiny", ffn=Bridge(width=16), num_codebooks=3, codebook_size=8))
+    >>> texts = Texts(TextsConfig(), model.base)
+    >>> codes, mask = torch.zeros(1, 3, 6, dtype=torch.int64), torch.ones(1, 6, dtype=torch.bool)
+    >>> model(codes, mask, texts.prefix(["a bell, struck twice"])).shape  # [B, K, T, V]
+    torch.Size([1, 3, 6, 8])
+    """
     base = load_base(config.base, config.base_dtype)
     donor = None if config.donor is None else load_donor(config.donor)
     model = MoT(config, base, donor)

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from solfa.models.mot.layers import AudioLayer
 from solfa.models.mot.llama_attention import attended, rotated
-from solfa.models.mot.routing import Parts, Routing, Slices
+from solfa.models.mot.routing import Parts, Routing, SliceRouting
 from solfa.models.mot.text_base import FrozenLM
 
 
 class MixedSequence(NamedTuple):
-    """Tokens of both kinds as their routing orders them, and where they stand."""
+    """One sequence of text and audio tokens, ordered as their routing says, and where each stands."""
 
     text: Int64[Tensor, "*texts"]
     """Ids of the text's places: [B, L] for slices, [places] by index."""
@@ -56,7 +56,7 @@ def text_then_audio(
     text = torch.arange(num_text, device=ids.device).expand(len(ids), -1)
     audio = lengths[:, None] + torch.arange(num_audio, device=ids.device)
     real = torch.cat([text < lengths[:, None], torch.ones_like(audio, dtype=torch.bool)], dim=1)
-    return MixedSequence(ids, tokens, torch.cat([text, audio], dim=1), real, Slices(num_text))
+    return MixedSequence(ids, tokens, torch.cat([text, audio], dim=1), real, SliceRouting(num_text))
 
 
 def _text_projections(x: Tensor, own: nn.Module) -> tuple[Tensor, Tensor, Tensor]:

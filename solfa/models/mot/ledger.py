@@ -24,7 +24,7 @@ class Origin(NamedTuple):
 
 
 class LoadingReport(NamedTuple):
-    """The origin of every parameter by name, and which of them are trained."""
+    """Where the first value of every parameter of a mixture came from, and which parameters are trained."""
 
     origins: dict[str, Origin]
     trained: frozenset[str]

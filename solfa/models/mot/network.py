@@ -23,7 +23,7 @@ from solfa.models.mot.layers import AudioLayer, spread
 from solfa.models.mot.ledger import Ledger, load_like
 from solfa.models.mot.llama_attention import attended, mask_after, rotated
 from solfa.models.mot.prefix import TextIds, TextPrefix
-from solfa.models.mot.routing import Parts, Slices
+from solfa.models.mot.routing import Parts, SliceRouting
 from solfa.models.mot.text_base import FrozenLM
 from solfa.models.mot.vocabulary import AudioVocabulary
 from solfa.nn.key_value_cache import KeyValueCache
@@ -39,7 +39,10 @@ class Donor(NamedTuple):
 
 
 class MoT(nn.Module):
-    """The audio side; the base is held, but is no part of it: not in its parameters, not in its state."""
+    """A Mixture-of-Transformers: audio experts beside a text model.
+
+    The text model is held, but is no part of it: not in its parameters, not in its state.
+    """
 
     def __init__(self, config: MoTConfig, base: FrozenLM, donor: Donor | None = None) -> None:
         super().__init__()
@@ -112,7 +115,9 @@ class MoT(nn.Module):
     def forward_joint(self, sequence: MixedSequence) -> Parts:
         """Run text and audio in any order as one sequence; give what the heads of each kind read."""
         audio = self.vocabulary.embed(sequence.audio)
-        embedded = Parts(self.base.embed(sequence.text), audio if isinstance(sequence.routing, Slices) else audio[0])
+        embedded = Parts(
+            self.base.embed(sequence.text), audio if isinstance(sequence.routing, SliceRouting) else audio[0]
+        )
         text, audio = run_jointly(self.base, self.layers, embedded, sequence)
         return Parts(self.base.model.model.norm(text), self.norm(audio))
 

@@ -20,7 +20,7 @@ class TextIds(NamedTuple):
 
 
 class TextPrefix(NamedTuple):
-    """Keys and values of a text per clip; a text may be empty.
+    """What audio attends to of each caption: the keys and values of its tokens; a caption may be empty.
 
     A tuple, because mixed precision casts what a model is called with and refuses frozen dataclasses.
     """

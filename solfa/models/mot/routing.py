@@ -27,8 +27,8 @@ class Routing(Protocol):
         """Put parts together in the dtype of the text, whose numbers must stay the base's own."""
 
 
-class Slices(NamedTuple):
-    """The first places are text, the others audio: the parts are [B, ., W]."""
+class SliceRouting(NamedTuple):
+    """Text first, then audio: the first places are text, the others audio. The parts are [B, ., W]."""
 
     num_text: int
 
@@ -39,8 +39,8 @@ class Slices(NamedTuple):
         return torch.cat([parts.text, parts.audio.to(parts.text.dtype)], dim=1)
 
 
-class Index(NamedTuple):
-    """Any place may be text, audio, or neither (padding): the parts are [places, W]."""
+class IndexRouting(NamedTuple):
+    """Text and audio in any order: each place is text, audio or padding. The parts are [places, W]."""
 
     text: Int64[Tensor, "texts"]
     """Places in the flattened batch."""
@@ -49,7 +49,7 @@ class Index(NamedTuple):
     num_steps: int
 
     @classmethod
-    def of(cls, is_text: Bool[Tensor, "B S"], is_audio: Bool[Tensor, "B S"]) -> "Index":
+    def of(cls, is_text: Bool[Tensor, "B S"], is_audio: Bool[Tensor, "B S"]) -> "IndexRouting":
         """Find the places of each kind."""
         assert not bool((is_text & is_audio).any()), "a place is text or audio"
         return cls(is_text.flatten().nonzero().flatten(), is_audio.flatten().nonzero().flatten(), *is_text.shape)

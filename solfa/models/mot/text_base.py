@@ -48,7 +48,10 @@ class BaseSizes(NamedTuple):
 
 
 class FrozenLM:
-    """Deliberately no module: what holds it has neither its weights in the state dict nor among its parameters."""
+    """A text model that is used and never trained.
+
+    Deliberately no module: what holds it has neither its weights in the state dict nor among its parameters.
+    """
 
     def __init__(self, model: nn.Module, tokenizer: Any, fingerprint: str, location: str) -> None:
         self.model: Any = model.eval().requires_grad_(False)

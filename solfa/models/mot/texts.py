@@ -46,7 +46,7 @@ class TextsConfig(Config):
 
 
 class Texts:
-    """Tokenizes texts and remembers what the base keeps of them."""
+    """Tokenizes captions and remembers what the text model keeps of them: its keys and values."""
 
     def __init__(self, config: TextsConfig, base: FrozenLM) -> None:
         self.config, self.base = config, base

@@ -19,7 +19,7 @@ from torch import Tensor
 from solfa.config import Config
 from solfa.errors import ConfigError
 from solfa.models.sashimi.heads import OutputHead
-from solfa.models.sashimi.kernel import fused_stepper
+from solfa.models.sashimi.kernel.stepper import fused_stepper
 from solfa.models.sashimi.network import Sashimi, SashimiState
 from solfa.ops.temperature import TemperatureSemantics, draw_uniforms
 
@@ -31,7 +31,7 @@ _PROMPT_PIECE = 1 << 16
 
 
 class WaveformSampling(Config):
-    """How classes are drawn."""
+    """How the samples of a waveform are drawn."""
 
     temperature: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Zero takes the most probable."""
@@ -40,7 +40,7 @@ class WaveformSampling(Config):
 
 
 class GeneratedClasses(NamedTuple):
-    """Clips, each with its prompt, and how probable the model finds them."""
+    """Waveforms as classes, each with its prompt, and how probable the model finds what it drew."""
 
     classes: Int64[Tensor, "B N"]
     log_prob: Float64[Tensor, "B"]
@@ -114,7 +114,15 @@ def generate_classes(
     on_block: OnBlock | None = None,
     make_stepper: MakeStepper = fastest_stepper,
 ) -> GeneratedClasses:
-    """Draw a clip of `num_samples` per seed, the prompt's samples included; its random numbers are its own."""
+    """Draw a clip of `num_samples` per seed, the prompt's samples included; its random numbers are its own.
+
+    >>> from solfa.models import CategoricalHead, Sashimi, SashimiConfig, WaveformSampling, generate_classes
+    >>> head = CategoricalHead(num_classes=16)
+    >>> model = Sashimi(SashimiConfig(num_classes=16, dim=8, n_layers=1, d_state=4), head.num_parameters)
+    >>> drawn = generate_classes(model, head, 32, WaveformSampling(temperature=0.9), seeds=[1, 2])
+    >>> drawn.classes.shape, drawn.log_prob.shape
+    (torch.Size([2, 32]), torch.Size([2]))
+    """
     _check(head, num_samples, len(seeds), prompt)
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     log_prob = torch.zeros(len(seeds), dtype=torch.float64)

@@ -114,7 +114,7 @@ class Mixture(NamedTuple):
 
 @final
 class CategoricalHead(nn.Module):
-    """One logit per class. Both semantics of temperature are the exact one."""
+    """One logit per class; a temperature is exact in both of its meanings."""
 
     loss, draw = mean_nats, draw_classes
     num_uniforms = 1
@@ -154,7 +154,15 @@ class CategoricalHead(nn.Module):
 
 @final
 class DmlHead(nn.Module):
-    """A discretised mixture of logistics: three numbers per component, whatever the number of classes."""
+    """A discretised mixture of logistics: three numbers per component, whatever the number of classes.
+
+    >>> import torch
+    >>> from solfa.models import DmlHead
+    >>> head = DmlHead(num_classes=65_536, num_mixtures=10)
+    >>> outputs, classes = torch.zeros(1, 4, head.num_parameters), torch.full((1, 4), 32_768)
+    >>> head.log_prob(outputs, classes).shape
+    torch.Size([1, 4])
+    """
 
     loss, draw = mean_nats, draw_classes
 

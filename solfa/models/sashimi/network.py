@@ -79,7 +79,17 @@ class SashimiConfig(Config):
 
 
 class Sashimi(nn.Module):
-    """Predict each class from all classes before it."""
+    """Predict each class from all classes before it.
+
+    >>> import torch
+    >>> from solfa.models import CategoricalHead, Sashimi, SashimiConfig, previous_classes
+    >>> head = CategoricalHead(num_classes=16)
+    >>> model = Sashimi(SashimiConfig(num_classes=16, dim=8, n_layers=1, d_state=4), head.num_parameters)
+    >>> classes = torch.randint(0, 16, (2, 64))  # [B, N]
+    >>> outputs = model(previous_classes(classes, model.start(2)))
+    >>> head.log_prob(outputs, classes).shape  # nats of every sample
+    torch.Size([2, 64])
+    """
 
     def __init__(self, config: SashimiConfig, num_outputs: int) -> None:
         super().__init__()

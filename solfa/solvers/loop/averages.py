@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 Metrics = dict[str, Any]
+"""Metrics by name: numbers, or tensors with one element."""
 
 
 class Averages:

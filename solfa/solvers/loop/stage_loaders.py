@@ -1,6 +1,7 @@
 """The data of the stages, and batches of it: without an end for training, from the start for everything else."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,13 +28,24 @@ def open_stages(dset: Dset) -> dict[Stage, OpenedSource]:
 
 
 def data_facts(sources: dict[Stage, OpenedSource]) -> dict[str, Any]:
-    """Say what a model must know of its data: the form of the arrays, and the codec that decodes them."""
+    """Say what a model must know of its data, and what its card says of them."""
     train = sources["train"]
     return {
         "array": train.array.model_dump(mode="json"),
         "codec": train.codec,
         "fingerprint": train.fingerprint,
+        "digest": train.digest,
+        "clips": len(train),
+        "seconds": float(train.num_frames.sum()) / train.array.frame_rate,
+        "licences": _licences(train),
     }
+
+
+def _licences(source: OpenedSource) -> dict[str, int]:
+    """Count the clips of each licence, as a column of that name says; without one nothing is known."""
+    named = [name for name in ("licence", "license") if name in source.column_names()]
+    found = Counter(str(value) for value in (source.values(named[0]) if named else ()) if value)
+    return dict(sorted(found.items()))
 
 
 @contextmanager

@@ -31,7 +31,16 @@ class EmaConfig(Config):
 
 
 class Ema:
-    """The average of everything that several modules train, beginning with what they hold now."""
+    """The moving average of everything that some modules train, beginning with what they hold now.
+
+    >>> import torch
+    >>> from solfa.solvers.optim import Ema, EmaConfig
+    >>> model = torch.nn.Linear(2, 2, bias=False)
+    >>> ema = Ema({"model": model}, EmaConfig(decay=0.9))
+    >>> ema.update()  # after every update of the optimiser
+    >>> with ema.swapped():  # validate with the averages
+    ...     _ = model(torch.zeros(1, 2))
+    """
 
     def __init__(self, modules: Mapping[str, nn.Module], config: EmaConfig) -> None:
         self.config = config

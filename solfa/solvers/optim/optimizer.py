@@ -95,10 +95,21 @@ class OptimConfig(Config):
 
 
 def build_optimizer(params: Parameters, config: OptimConfig) -> torch.optim.Optimizer:
-    """Build the optimiser over all parameters that require a gradient.
+    """Build the optimiser over all parameters that require a gradient, in groups: norms and biases do not decay.
 
     `params` is a module, several by name, named parameters, or plain ones (then only what their tensors carry sets
     them apart). The groups carry `name`, and the names of their parameters.
+
+    >>> import torch
+    >>> from solfa.solvers import OptimConfig, build_optimizer
+    >>> from solfa.solvers.optim import AdamW, ParameterGroup
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8))
+    >>> slow = ParameterGroup(pattern="0.weight", lr_scale=0.1)
+    >>> config = OptimConfig(epochs=10, optimizer=AdamW(lr=1e-3, weight_decay=0.1), groups=(slow,))
+    >>> for group in build_optimizer(model, config).param_groups:
+    ...     print(group["param_names"], group["lr"], group["weight_decay"])
+    ['0.weight'] 0.0001 0.1
+    ['0.bias', '1.weight', '1.bias'] 0.001 0.0
     """
     rule = config.optimizer
     rules = Rules(lr=rule.lr, weight_decay=rule.weight_decay, groups=config.groups, no_decay=config.no_decay)
@@ -110,7 +121,13 @@ def build_optimizer(params: Parameters, config: OptimConfig) -> torch.optim.Opti
 
 
 def build_schedule(optimizer: torch.optim.Optimizer, config: OptimConfig, total_updates: int | None = None) -> Schedule:
-    """Build the schedule of an optimiser that still has its configured learning rates; restore it afterwards."""
+    """Build the schedule of an optimiser that still has its configured learning rates; restore it afterwards.
+
+    >>> import torch
+    >>> from solfa.solvers.optim import Cosine, OptimConfig, build_optimizer, build_schedule
+    >>> config = OptimConfig(epochs=1, updates_per_epoch=100, schedule=Cosine(warmup_updates=10))
+    >>> schedule = build_schedule(build_optimizer(torch.nn.Linear(2, 2), config), config)
+    """
     return Schedule(optimizer, config.schedule, config.total_updates if total_updates is None else total_updates)
 
 

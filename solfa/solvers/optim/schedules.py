@@ -67,7 +67,13 @@ class _Decaying(Config):
 
 
 class Cosine(_Decaying):
-    """Half a cosine from 1 down to `min_ratio` (Loshchilov and Hutter 2016, without restarts)."""
+    """Half a cosine from 1 down to `min_ratio` (Loshchilov and Hutter 2016, without restarts).
+
+    >>> from solfa.solvers.optim import Cosine
+    >>> cosine = Cosine(warmup_updates=10, min_ratio=0.1)
+    >>> [round(cosine.ratio(update, total_updates=110), 2) for update in (0, 9, 10, 60, 110)]
+    [0.1, 1.0, 1.0, 0.55, 0.1]
+    """
 
     kind: Literal["cosine"] = "cosine"
 

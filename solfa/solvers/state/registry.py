@@ -7,8 +7,9 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from solfa.errors import ConfigError, StoreError
+from solfa.errors import ConfigError
 from solfa.solvers.fabric.wrappers import is_wrapped_optimizer, unwrapped
+from solfa.xp.state_file import load_module
 
 
 @runtime_checkable
@@ -56,21 +57,6 @@ def load_state(name: str, value: Any, state: Any, sharded_by: nn.Module | None =
     else:
         return state
     return value
-
-
-def load_module(name: str, module: nn.Module, state: Mapping[str, Any]) -> None:
-    """Load weights strictly; what does not fit is named."""
-    for key, own in module.state_dict().items():
-        if isinstance(own, Tensor) and key in state and own.shape != state[key].shape:
-            raise StoreError(
-                f"{name}.{key}: expected the shape {tuple(own.shape)}, found {tuple(state[key].shape)} in the "
-                "checkpoint; use the model settings it was trained with"
-            )
-    # Compared only now, because a module may make room for what it is given (the table of a vocabulary).
-    missing, unexpected = module.load_state_dict(dict(state), strict=False)
-    for key in [*missing, *unexpected]:
-        where = "the checkpoint" if key in missing else "the model"
-        raise StoreError(f"{name}.{key}: missing in {where}; it belongs to another model or version")
 
 
 class Registry:

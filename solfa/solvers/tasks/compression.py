@@ -8,11 +8,11 @@ The data are waveforms as a `mulaw` or `linear` dataset stores them: one code pe
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
@@ -23,7 +23,6 @@ from solfa.data.batching.collation import Batch
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.models.codec.bottlenecks import Rvq
-from solfa.models.codec.codec_files import save_codec_model
 from solfa.models.codec.config import CodecModelConfig
 from solfa.models.codec.encodec_start import load_encodec
 from solfa.models.codec.network import CodecModel, Reconstruction
@@ -37,8 +36,8 @@ from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import AnyOptimizer, build_optimizer
 from solfa.solvers.standard import StandardSolver
-from solfa.solvers.state.registry import load_module
 from solfa.store.schema import ArraySpec
+from solfa.xp.state_file import load_module
 
 FOOLING, MAPS = "adversarial", "features"
 """The names of the two losses that discriminators give the codec."""
@@ -129,7 +128,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
             self._train_codec(audio, passed, losses, metrics)
             self._train_discriminator(audio, passed.audio.detach(), metrics)
         else:
-            self._measure(audio, passed, metrics)
+            self._measure(audio, passed, batch.mask.any(dim=1), metrics)
         return metrics
 
     def valid(self) -> Metrics:
@@ -153,13 +152,6 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         loaded = load_encodec(location.removeprefix("//pretrained/"), rvq=bottleneck)
         load_module("model", self.codec, loaded.state_dict())
         return f"took the codec from {location}; everything else starts afresh"
-
-    def export_model(self, directory: Any, source: str | None) -> str:
-        """Write the codec as a directory that `--codec` takes."""
-        if source is not None:
-            raise ConfigError(f"--source: a codec is exported whole, found {source}; leave it out")
-        save_codec_model(self.codec, directory)
-        return "a codec, to be used as --codec"
 
     @property
     def codec(self) -> CodecModel:
@@ -205,14 +197,14 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         """Count the updates before this one; the schedule of the codec may have counted this one already."""
         return (self.epoch - 1) * self.cfg.optim.updates_per_epoch + self.num_updates
 
-    def _measure(self, audio: Tensor, passed: Reconstruction, metrics: Metrics) -> None:
+    def _measure(self, audio: Tensor, passed: Reconstruction, heard: Bool[Tensor, "B"], metrics: Metrics) -> None:
         ratios = si_sdr(passed.audio, audio)
         if not ratios.isnan().all():  # against silence there is no ratio
             metrics["si_sdr"] = ratios.nanmean()
         metrics["mel_distance"] = mel_distance_db(passed.audio, audio, self.cfg.model.sample_rate).mean()
         codes, size = passed.bottleneck.codes, self.cfg.model.codebook_size
         if codes is not None and size is not None:
-            self._counts.append(count_codes(codes, size))
+            self._counts.append(count_codes(codes[heard], size))  # without rows of padding alone
 
     def _with_codebooks(self, stage: Stage) -> Metrics:
         """Add how the codebooks are used over the whole stage, which is no mean over batches."""

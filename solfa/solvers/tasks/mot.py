@@ -1,44 +1,32 @@
 """Train audio experts on a frozen text model: captions before codes, cross-entropy of the codes alone."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from solfa.codecs.protocol import Codec
-from solfa.config import nearest, parse_config
 from solfa.data.attributes import attribute_rows, drop_attributes
 from solfa.data.batching.collation import Batch
-from solfa.data.batching.stage_batches import PackRows
 from solfa.errors import ConfigError
-from solfa.generate.clip import GeneratedClip
-from solfa.generate.codes import ClipRequest, Progress, generate_clips
-from solfa.generate.request import AudioRequest
+from solfa.generate.data_codec import DataCodec, check_decoding, codes_array
+from solfa.generate.text_model import TEXT, TextModel
+from solfa.models.conditioners.text import as_text
 from solfa.models.lm.codes_shape import of_codes
-from solfa.models.lm.generation import GenerationSettings
 from solfa.models.lm.network import cross_entropy
 from solfa.models.mot.assembly import build_mot
 from solfa.models.mot.config import MoTConfig
 from solfa.models.mot.network import MoT
-from solfa.models.mot.prefix import TextPrefix
 from solfa.models.mot.texts import Texts, TextsConfig
 from solfa.solvers.config import SolverConfig
-from solfa.solvers.fabric.devices import gather_objects
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codes import (
     CodesGenerateConfig,
-    check_decoding,
-    codes_array,
-    load_fitting_codec,
-    mean_nats,
-    prompt_codes,
+    descend,
+    refuse_packing,
     requests_like,
     with_perplexity,
 )
-
-TEXT = "text"
-"""The one attribute of a clip that the model is told."""
 
 
 class MoTSolverConfig(SolverConfig):
@@ -55,26 +43,23 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
     """The task of predicting codes after a text."""
 
     Config: ClassVar[type[SolverConfig]] = MoTSolverConfig
+    Generator = TextModel
 
     def build_model(self) -> None:
         """Load the base and the donor, and size the audio side by the data."""
         cfg = self.cfg
         self.array = codes_array(self.data_facts)
         assert self.array.codebook_size is not None
-        if cfg.dataset is not None and isinstance(cfg.dataset.mode, PackRows):
-            raise ConfigError(
-                "dataset.mode: packed rows hold several clips, each with its own caption; use crop or pad"
-            )
+        refuse_packing(cfg.dataset)
         self.model = build_mot(of_codes(cfg.model, self.array.width, self.array.codebook_size))
         self.texts = Texts(cfg.text, self.model.base)
-        if self.sources:
-            self._expect_texts()
+        self._expect_texts()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
         self.register_ema("model")
-        if cfg.generate.every is not None and self.sources:
-            check_decoding(self.load_codec(), self.array)
+        if cfg.generate.every is not None:
+            check_decoding(self.generator().codec, self.array)
 
     def best_metric(self) -> str:
         return "loss"
@@ -88,41 +73,24 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
         read = self.texts.ids(texts) if self.cfg.model.prefix_graph else self.texts.prefix(texts)
         logits = self.model(codes, mask, read)
         nats = cross_entropy(logits, codes, mask[:, None].expand_as(codes))
-        if self.is_training:
-            # The mean over the global batch once the processes' gradients are averaged.
-            share = self.fabric.world_size / (len(nats) * batch.global_frames)
-            metrics["grad_norm"] = self.update(nats.sum() * share)
-        return {**metrics, **mean_nats(nats, mask)}
+        return descend(self, nats, batch, metrics)
 
     def summarise(self, means: Metrics) -> Metrics:
         return with_perplexity(means)
 
     def generate(self) -> Metrics:
-        """Generate clips with the texts of the generate dataset, and show them to whoever watches."""
-        wanted = self.cfg.generate
-        rank, world_size = self.fabric.global_rank, self.fabric.world_size
+        """Generate clips with the texts of the generate dataset."""
         source, seed = self.sources["generate"], (self.cfg.seed, self.epoch)
-        requests = requests_like(source, wanted, self.array.frame_rate, self._columns, seed, self.device)
-        # The codec is loaded for this and let go afterwards: training needs its memory.
-        codec = self.load_codec()
-        clips = list(self._generate_clips(codec, requests[rank::world_size], wanted.sampling, self._tick))
-        everyone = [clip for clips in gather_objects(self.fabric, clips) for clip in clips]
-        if self.is_first_rank:
-            self.experiment.watcher.clips("generate", self.epoch, everyone)
-        return {"clips": float(len(everyone))}
+        requests = [
+            replace(request, text=as_text(request.attributes[TEXT], self.cfg.text.source) or None, attributes={})
+            for request in requests_like(source, self.cfg.generate, self.array.frame_rate, self._columns, seed)
+        ]
+        return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
 
-    def generate_audio(
-        self, requests: Sequence[AudioRequest], options: Mapping[str, Any], on_step: Progress
-    ) -> Iterator[GeneratedClip]:
-        """Generate what is asked for; `options` may hold what `generate.sampling` does."""
-        settings = parse_config(GenerationSettings, {**self.cfg.generate.sampling.model_dump(), **options}, "options")
-        codec = self.load_codec()
-        clips = [self._request(request, codec) for request in requests]
-        yield from self._generate_clips(codec, clips, settings, on_step)
-
-    def load_codec(self) -> Codec:
-        """Load the codec that turns generated codes into sound."""
-        return load_fitting_codec(self.cfg.codec or str(self.data_facts["codec"]), self.array, self.device)
+    def generator(self) -> TextModel:
+        """Give what generates with the weights as they are; its codec is let go with it: training needs the memory."""
+        data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), self.array)
+        return TextModel(self.network, self.texts, data_codec, self.cfg.generate.sampling)
 
     @property
     def network(self) -> MoT:
@@ -151,25 +119,3 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
             rows, batch.ids, guidance_dropout=dropout, dropouts={}, seed=self.cfg.seed, epoch=batch.epoch
         )
         return [row[TEXT] for row in dropped]
-
-    def _generate_clips(
-        self, codec: Codec, requests: Sequence[ClipRequest], settings: GenerationSettings, on_step: Progress
-    ) -> Iterator[GeneratedClip]:
-        return generate_clips(self.network, self._conditions, codec, requests, settings, on_step)
-
-    def _conditions(self, rows: Sequence[Mapping[str, Any]]) -> Callable[[], TextPrefix]:
-        texts = [row.get(TEXT) for row in rows]
-        for text in texts:
-            self.texts.tokenize(text)
-        return lambda: self.texts.prefix(texts, guided=any(texts))
-
-    def _request(self, request: AudioRequest, codec: Codec) -> ClipRequest:
-        for name in request.attributes:
-            raise ConfigError(
-                f"attribute {name!r}: the model knows a text only{nearest(name, [TEXT])}; give it by --text"
-            )
-        prompt = prompt_codes(request, codec, self.device)
-        return ClipRequest(request.name, request.seconds, request.seed, {TEXT: request.text}, prompt)
-
-    def _tick(self, done: int, total: int) -> None:
-        self.stop_if_asked()

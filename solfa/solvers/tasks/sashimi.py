@@ -7,68 +7,29 @@ how they sound; what pads a batch does not count.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int64
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from solfa.codecs.catalogue import load_codec
-from solfa.codecs.families.quantized import WaveformCodec
-from solfa.config import parse_config
 from solfa.data.batching.collation import Batch
 from solfa.data.batching.stage_batches import PackRows, segment_frames
 from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
-from solfa.generate.clip import GeneratedClip
-from solfa.generate.request import AudioRequest, read_prompt
-from solfa.generate.stream import OnAudio
-from solfa.generate.waveforms import (
-    LikelyClip,
-    Progress,
-    WaveformChoices,
-    WaveformRequest,
-    generate_waveforms,
-    keep_likely,
-    kept_ranks,
-)
+from solfa.generate.request import ClipRequest
+from solfa.generate.waveform_model import WaveformModel, build_sashimi, waveform_codec
+from solfa.generate.waveforms import WaveformChoices
+from solfa.models.sashimi.config import SashimiModelConfig
 from solfa.models.sashimi.generation import WaveformSampling
-from solfa.models.sashimi.heads import CategoricalHead, CategoricalHeadConfig, HeadConfig, OutputHead
-from solfa.models.sashimi.network import Sashimi, SashimiConfig, SashimiState, previous_classes
-from solfa.ops.logistic_mixture import MAX_EXACT_CLASSES
-from solfa.ops.temperature import TemperatureSemantics
+from solfa.models.sashimi.network import Sashimi, SashimiState, previous_classes
 from solfa.solvers.config import SolverConfig, StageConfig
-from solfa.solvers.fabric.devices import gather_objects
 from solfa.solvers.fabric.wrappers import is_wrapped_module, unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.loop.update import unsynchronised
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.standard import StandardSolver
-
-
-class SashimiModelConfig(SashimiConfig):
-    """The network and its head, written `output_head: dml` and, beside it, `n_mixtures: 10`."""
-
-    output_head: HeadConfig = CategoricalHeadConfig()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_head(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping):
-            return values
-        read = dict(values)
-        head, n_mixtures = read.pop("output_head", None), read.pop("n_mixtures", None)
-        if head is None:
-            head = CategoricalHeadConfig().kind
-        if isinstance(head, str):
-            head = {"kind": head}
-        if n_mixtures is not None and isinstance(head, Mapping):
-            if head.get("kind") == CategoricalHeadConfig().kind:
-                raise ValueError(f"n_mixtures: found {n_mixtures} beside a categorical head, which has none; remove it")
-            head = {**head, "n_mixtures": n_mixtures}
-        return {**read, "output_head": head}
 
 
 class SashimiGenerateConfig(StageConfig):
@@ -101,14 +62,15 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
     """The task of predicting the next sample."""
 
     Config: ClassVar[type[SolverConfig]] = SashimiSolverConfig
+    Generator = WaveformModel
 
     def build_model(self) -> None:
         """Size the network by the grid of the data, and start its last layer as the head wants it."""
         cfg = self.cfg
-        self.codec = self._waveform_codec()
-        self.head: OutputHead = cfg.model.output_head.build(self.codec.grid.num_classes)
-        self.model = Sashimi(cfg.model.sized(self.head.num_classes), self.head.num_parameters)
-        self.head.initialize(self.model.projection)
+        self.codec = waveform_codec(self.data_facts)
+        if cfg.dataset is not None and isinstance(cfg.dataset.mode, PackRows):
+            raise ConfigError("dataset.mode: packed rows join clips that do not follow each other; use crop or pad")
+        self.model, self.head = build_sashimi(cfg.model, self.codec)
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
@@ -144,51 +106,17 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         return {**means, "bits_per_sample": means["loss"] / math.log(2)}
 
     def generate(self) -> Metrics:
-        """Draw clips from nothing, and show them to whoever watches."""
+        """Draw clips from nothing."""
         wanted = self.cfg.generate
-        num_samples = segment_frames(wanted.seconds, self.codec.frame_rate)
         seeds = [stable_key("generate", self.cfg.seed, self.epoch, index) % 2**63 for index in range(wanted.num_clips)]
-        requests = [WaveformRequest(f"{index:03d}", num_samples, seed) for index, seed in enumerate(seeds)]
-        mine = requests[self.fabric.global_rank :: self.fabric.world_size]
-        drawn = list(generate_waveforms(self.network, self.head, self.codec, mine, wanted.sampling, self._tick))
-        everyone = [likely for part in gather_objects(self.fabric, drawn) for likely in part]
-        if self.is_first_rank:
-            self.experiment.watcher.clips("generate", self.epoch, [likely.clip for likely in everyone])
-        bits = [likely.bits_per_sample for likely in everyone]
-        return {"clips": float(len(everyone)), "bits_per_sample": sum(bits) / len(bits)}
+        requests = [ClipRequest(f"{index:03d}", wanted.seconds, seed) for index, seed in enumerate(seeds)]
+        bits = [clip.metadata["bits_per_sample"] for clip in self.draw_clips(self.generator(), requests)]
+        return {"clips": float(len(bits)), "bits_per_sample": sum(bits) / len(bits)}
 
-    def generate_audio(
-        self, requests: Sequence[AudioRequest], options: Mapping[str, Any], on_step: Progress
-    ) -> Iterator[GeneratedClip]:
-        """Generate what is asked for; `options` may hold what `generate.sampling` does, and which shares to reject.
-
-        Where some are rejected, clips come when all are drawn, the most likely first.
-        """
-        return self.stream_audio(requests, options, on_step, None)
-
-    def stream_audio(
-        self,
-        requests: Sequence[AudioRequest],
-        options: Mapping[str, Any],
-        on_step: Progress,
-        on_audio: OnAudio | None,
-    ) -> Iterator[GeneratedClip]:
-        """Generate, and hand over what is drawn of all clips, of those that will be rejected, too."""
-        chosen = {**self.cfg.generate.sampling.model_dump(), **options}
-        choices = parse_config(WaveformChoices, chosen, "options")
-        shares = choices.reject_lowest, choices.reject_highest
-        if choices.rejects:
-            kept_ranks(len(requests), *shares)  # an error comes now, and not after hours of drawing
-        wanted = [self._request(request) for request in requests]
-        drawn = generate_waveforms(self.network, self.head, self.codec, wanted, choices.sampling, on_step, on_audio)
-        return (likely.clip for likely in (_kept(drawn, *shares) if choices.rejects else drawn))
-
-    @property
-    def temperature_kinds(self) -> tuple[TemperatureSemantics, ...]:
-        """Name what a temperature may mean: for a mixture a short cut, and what it stands for if classes are few."""
-        if isinstance(self.head, CategoricalHead):
-            return ("exact",)
-        return ("heuristic", "exact") if self.head.num_classes <= MAX_EXACT_CLASSES else ("heuristic",)
+    def generator(self) -> WaveformModel:
+        """Give what generates with the weights as they are."""
+        sampling = WaveformChoices(**self.cfg.generate.sampling.model_dump())
+        return WaveformModel(self.network, self.head, self.codec, sampling)
 
     @property
     def network(self) -> Sashimi:
@@ -230,37 +158,3 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         rows = slice(1 if self.is_training else None)
         found = self.head.statistics(outputs[rows], mask[rows])
         return {name: value * count for name, value in found.items()}
-
-    def _request(self, request: AudioRequest) -> WaveformRequest:
-        if request.text is not None or request.attributes:
-            told = "a text" if request.text is not None else ", ".join(request.attributes)
-            raise ConfigError(f"clip {request.name!r}: this experiment knows no conditions, found {told}; leave it out")
-        prompt = None
-        if request.prompt is not None:
-            audio = torch.from_numpy(read_prompt(request, self.codec.sample_rate, self.codec.num_channels))
-            prompt = self.codec.encode(audio[None]).array[0, :, 0].long()
-        num_samples = segment_frames(request.seconds, self.codec.frame_rate)
-        return WaveformRequest(request.name, num_samples, request.seed, prompt)
-
-    def _tick(self, done: int, total: int) -> None:
-        self.stop_if_asked()
-
-    def _waveform_codec(self) -> WaveformCodec:
-        """Load the codec of the data: its grid is what classes mean."""
-        codec = load_codec(str(self.data_facts["codec"]))
-        if not isinstance(codec, WaveformCodec):
-            raise ConfigError(
-                f"dset: SaShiMi models waveforms, as mulaw and linear store them, found {codec.name}; "
-                "encode the audio with mulaw:bits=8,sample_rate=16000"
-            )
-        if codec.num_channels != 1:
-            raise ConfigError(
-                f"dset: SaShiMi models one channel, found {codec.num_channels}; encode the audio with num_channels=1"
-            )
-        if self.cfg.dataset is not None and isinstance(self.cfg.dataset.mode, PackRows):
-            raise ConfigError("dataset.mode: packed rows join clips that do not follow each other; use crop or pad")
-        return codec
-
-
-def _kept(drawn: Iterator[LikelyClip], lowest: float, highest: float) -> Iterator[LikelyClip]:
-    yield from keep_likely(list(drawn), lowest, highest)

@@ -1,4 +1,4 @@
-"""What the tasks that model codes share: the data they need, the codec that decodes, clips to ask for."""
+"""What the tasks that model codes share: their loss and its metrics, and clips to ask for while training."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,22 +6,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from solfa.codecs.catalogue import load_codec
-from solfa.codecs.protocol import Codec, Encoded
 from solfa.data.attributes import attribute_rows
+from solfa.data.batching.collation import Batch
+from solfa.data.batching.stage_batches import Batching, PackRows
 from solfa.data.sources.stage_source import OpenedSource
 from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
-from solfa.generate.codes import ClipRequest
-from solfa.generate.request import AudioRequest, read_prompt
+from solfa.generate.request import ClipRequest
 from solfa.models.lm.generation import GenerationSettings
 from solfa.solvers.config import StageConfig
 from solfa.solvers.loop.averages import Metrics
-from solfa.store.schema import ArraySpec
+from solfa.solvers.standard import StandardSolver
 
 
 class CodesGenerateConfig(StageConfig):
@@ -32,30 +31,6 @@ class CodesGenerateConfig(StageConfig):
     prompt_seconds: float = Field(default=0.0, ge=0)
     """Begin with so much of the dataset's clip and go on from there."""
     sampling: GenerationSettings = GenerationSettings()
-
-
-def codes_array(data_facts: Mapping[str, Any]) -> ArraySpec:
-    """Read what the dataset's arrays are; anything but codes is an error."""
-    array = ArraySpec.model_validate(data_facts["array"])
-    if array.kind != "codes" or array.codebook_size is None:
-        raise ConfigError(f"dset: a language model reads codes, found {array.kind}; encode with another codec")
-    return array
-
-
-def load_fitting_codec(text: str, array: ArraySpec, device: torch.device) -> Codec:
-    """Load the codec that turns generated codes into sound, and check that it fits them."""
-    codec = load_codec(text, device=str(device))
-    if (codec.num_codebooks, codec.codebook_size) != (array.width, array.codebook_size):
-        raise ConfigError(
-            f"codec {text}: expected {array.width} codebooks of {array.codebook_size}, found "
-            f"{codec.num_codebooks} of {codec.codebook_size}; give the codec of the dataset as codec=TEXT"
-        )
-    return codec
-
-
-def check_decoding(codec: Codec, array: ArraySpec) -> None:
-    """Decode a frame: a codec that cannot is found out now, not after hours of training."""
-    codec.decode(Encoded(torch.zeros(1, 1, array.width, dtype=torch.int64), codec.hop_length))
 
 
 def mean_nats(nats: Float[Tensor, "K"], mask: Bool[Tensor, "B T"]) -> Metrics:
@@ -70,12 +45,19 @@ def with_perplexity(means: Metrics) -> Metrics:
     return {**means, "ppl": math.exp(min(means["loss"], 80.0))}
 
 
-def prompt_codes(request: AudioRequest, codec: Codec, device: torch.device) -> Int64[Tensor, "K T"] | None:
-    """Read and encode what a clip is to begin with."""
-    if request.prompt is None:
-        return None
-    audio = torch.from_numpy(read_prompt(request, codec.sample_rate, codec.num_channels))
-    return codec.encode(audio[None]).array[0].long().transpose(0, 1).to(device)
+def descend(solver: StandardSolver[Any], nats: Float[Tensor, "K"], batch: Batch, metrics: Metrics) -> Metrics:
+    """Take a step on the nats of a batch when training, and add what they are per frame to the metrics."""
+    if solver.is_training:
+        # The mean over the global batch once the processes' gradients are averaged.
+        share = solver.fabric.world_size / (len(nats) * batch.global_frames)
+        metrics["grad_norm"] = solver.update(nats.sum() * share)
+    return {**metrics, **mean_nats(nats, batch.mask)}
+
+
+def refuse_packing(dataset: Batching | None) -> None:
+    """Refuse rows of several clips where each clip has a caption of its own."""
+    if dataset is not None and isinstance(dataset.mode, PackRows):
+        raise ConfigError("dataset.mode: packed rows hold several clips, each with its own caption; use crop or pad")
 
 
 def requests_like(
@@ -84,7 +66,6 @@ def requests_like(
     frame_rate: float,
     columns: Mapping[str, str],
     seed: Sequence[int],
-    device: torch.device,
 ) -> list[ClipRequest]:
     """Ask for clips like the first ones of a dataset: `columns` say where their attributes come from."""
     prompt_frames = round(wanted.prompt_seconds * frame_rate)
@@ -96,14 +77,14 @@ def requests_like(
     for index in range(min(wanted.num_clips, len(source))):
         clip = source[index]
         (attributes,) = attribute_rows([clip.caption], [clip.metadata], columns)
-        codes = torch.from_numpy(clip.array[:prompt_frames].astype(np.int64)).transpose(0, 1)
+        codes = torch.from_numpy(clip.array[:prompt_frames].astype(np.int64))
         requests.append(
             ClipRequest(
                 name=f"{index:03d}",
                 seconds=wanted.seconds,
                 seed=stable_key("generate", *seed, clip.id) % 2**63,
                 attributes=attributes,
-                prompt=codes.to(device) if prompt_frames else None,
+                prompt=codes if prompt_frames else None,
             )
         )
     return requests

@@ -24,7 +24,15 @@ MAX_METRICS = 8
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Somebody who follows a run; what is not overridden is not of interest."""
+    """Somebody who follows a run; override what you want to be told.
+
+    >>> from solfa.solvers import Watcher, Watchers
+    >>> class Printed(Watcher):
+    ...     def stage_finished(self, stage, epoch, metrics, seconds):
+    ...         print(stage, epoch, metrics)
+    >>> Watchers([Printed()]).stage_finished("valid", 1, {"loss": 0.5}, 2.0)
+    valid 1 {'loss': 0.5}
+    """
 
     def started(self, folder: Path, hyper_parameters: Mapping[str, Any]) -> None:
         """Learn where the experiment lives and its whole config, before the first stage."""

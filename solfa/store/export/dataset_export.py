@@ -45,7 +45,7 @@ class ExportReport(NamedTuple):
 
 def export_dataset(
     dataset: Dataset,
-    out: Path,
+    out: str | Path,
     format: ExportFormat,
     on_clip: Callable[[int, int], None] = lambda done, total: None,
     *,
@@ -57,7 +57,13 @@ def export_dataset(
 
     `silence` ([T, W], encoded silence) and `details` (keys of details.json) belong to stable-audio, `limits` to
     webdataset and parquet.
+
+    >>> import solfa
+    >>> from solfa.store import ExportFormat, export_dataset
+    >>> export_dataset(solfa.open_dataset("music.solfa"), "arrays/", ExportFormat.NPY).num_clips
+    7
     """
+    out = Path(out)
     limits = limits or PartLimits()
     if silence is not None and (silence.ndim != 2 or silence.shape[1] != dataset.info.array.width):
         raise ConfigError(f"silence: expected an array [T, {dataset.info.array.width}], found {list(silence.shape)}")

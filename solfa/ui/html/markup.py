@@ -37,7 +37,12 @@ def join(*parts: str) -> Markup:
 
 
 def element(tag: str, *children: str, **attributes: str | float | bool | None) -> Markup:
-    """Build an element; `class_` is `class`, `view_box` is kept for SVG as `viewBox`, None leaves an attribute out."""
+    """Build an element; `class_` is `class`, `view_box` is kept for SVG as `viewBox`, None leaves an attribute out.
+
+    >>> from solfa.ui import element
+    >>> str(element("p", "5 < 7", class_="note"))
+    '<p class="note">5 &lt; 7</p>'
+    """
     written = "".join(_attribute(name, value) for name, value in attributes.items())
     if tag in _VOID:
         assert not children, f"<{tag}> has no content"

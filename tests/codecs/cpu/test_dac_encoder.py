@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from transformers import DacConfig, DacModel
 
-from solfa.codecs.cpu import fast_dac_encoder
+from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
 
 
 def tiny(dtype=torch.float32, ratios=(2, 4), weight_norm=False) -> DacModel:

@@ -4,7 +4,7 @@ from torch import nn
 from transformers import EncodecConfig, EncodecModel
 
 from solfa.codecs.checkpoint import Checkpoint
-from solfa.codecs.cpu import fast_encodec_encoder
+from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
 from solfa.codecs.cpu.lstm import MIN_CLIPS
 from solfa.codecs.families.trained import OwnCodec, OwnOptions
 from solfa.models.codec.bottlenecks import Rvq

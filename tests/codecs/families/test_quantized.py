@@ -2,6 +2,7 @@
 
 from hashlib import sha256
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -15,6 +16,14 @@ from solfa.errors import ConfigError
 
 def digest(array: Tensor) -> str:
     return sha256(array.numpy().tobytes()).hexdigest()[:16]
+
+
+def ramp(first: float, last: float, count: int) -> Tensor:
+    """Give what `torch.linspace` gives where processors multiply and add in one step, to the bit on all of them."""
+    begin, end = np.float32(first), np.float32(last)
+    step, places = float((end - begin) / np.float32(count - 1)), np.arange(count)
+    from_end = float(end) - step * (count - 1 - places)
+    return torch.from_numpy(np.where(places < count // 2, float(begin) + step * places, from_end).astype(np.float32))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +42,7 @@ def test_datasets_that_were_written_with_mulaw_stay_valid(
 ) -> None:
     codec = WaveformCodec(options)
     assert codec.fingerprint.startswith(fingerprint)
-    encoded = codec.encode(torch.linspace(-1.1, 1.1, 5001).repeat(2, codec.num_channels, 1))
+    encoded = codec.encode(ramp(-1.1, 1.1, 5001).repeat(2, codec.num_channels, 1))
     assert digest(encoded.array) == codes
     assert digest(codec.decode(encoded)) == audio
 

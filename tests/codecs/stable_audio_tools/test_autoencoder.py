@@ -1,16 +1,20 @@
 """Stable-audio-tools models against a restatement of their networks with the same weights."""
 
 import json
+import math
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from solfa.codecs.catalogue import load_codec
-from solfa.codecs.cpu import fast_dac_encoder
+from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
+from solfa.codecs.stable_audio_tools.tensor_names import fold_weight_norm
 from solfa.errors import ConfigError
 from tests.codecs import tiny
 
@@ -31,6 +35,15 @@ def load(config_path: Path, **options: Any) -> Any:
     return load_codec(config_path, checkpoint=config_path.parent / "model.safetensors", **options)
 
 
+def without_weight_norm(network: nn.Module) -> nn.Module:
+    """Fold the weight norms, and round the weights as those of a codec are."""
+    for module in network.modules():
+        if hasattr(module, "weight_g"):
+            nn.utils.remove_weight_norm(module)
+            module.weight.data = module.weight.data.float().double()
+    return network
+
+
 def noise(num_samples: int) -> torch.Tensor:
     return 0.3 * torch.randn(2, 2, num_samples, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 
@@ -42,13 +55,14 @@ def test_oobleck_latents_and_audio_equal_the_original_network(final_tanh: bool, 
     codec = load(tiny.make_stable_audio_oobleck(tmp_path, config=config))
     codec.model.double()
     audio = noise(400)
+    encoded = codec.encode(audio)
     with torch.no_grad():
         means = network.means(audio)
-        decoded = network.decoder(means)
-    encoded = codec.encode(audio)
+        decoded = network.decoder(encoded.array.double().transpose(1, 2))
     assert (codec.sample_rate, codec.hop_length, codec.latent_channels) == (44100, 40, 3)
-    torch.testing.assert_close(encoded.array, means.transpose(1, 2).float(), rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=1e-4, atol=1e-4)
+    # Computed in float64, and then rounded to float32.
+    torch.testing.assert_close(encoded.array, means.transpose(1, 2).float(), rtol=2**-23, atol=1e-9)
+    torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=2**-23, atol=1e-9)
     assert (decoded.abs() < 1).all() == final_tanh, "the signal is loud enough to tell the two apart"
 
 
@@ -58,7 +72,7 @@ def test_dac_codes_and_audio_equal_the_original_network(projected: bool, tmp_pat
     if not projected:
         width = {"latent_dim": 32, "decoder__config__latent_dim": 32, "bottleneck__config__input_dim": 32}
         config = edited(config, encoder__config__latent_dim=None, **width)
-    network = tiny.dac_network(config).double()
+    network = without_weight_norm(tiny.dac_network(config).double())
     codec = load(tiny.make_stable_audio_dac(tmp_path, config=config))
     codec.model.double()
     codec._encoder = fast_dac_encoder(codec.model.encoder)  # which has copies of the weights
@@ -70,7 +84,20 @@ def test_dac_codes_and_audio_equal_the_original_network(projected: bool, tmp_pat
     assert (codec.sample_rate, codec.hop_length, codec.num_codebooks, codec.codebook_size) == (32000, 40, 3, 16)
     assert torch.equal(encoded.array, codes.transpose(1, 2))
     assert len(codes.unique()) > 4
-    torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=2**-23, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(5, 1, 1), (4, 3, 7), (2, 5_000, 3)])
+def test_weight_norm_is_folded_to_the_float32_that_is_nearest(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    # Rows of very different lengths, as some channels of trained networks have.
+    direction = (rng.standard_normal(shape) * 10.0 ** rng.uniform(-8, 3, (shape[0], 1, 1))).astype(np.float32)
+    magnitude = rng.uniform(0.1, 3, (shape[0], 1, 1)).astype(np.float32)
+    found = fold_weight_norm(torch.from_numpy(direction), torch.from_numpy(magnitude))
+    for row in range(shape[0]):
+        length = math.sqrt(math.fsum(x * x for x in direction[row].ravel().tolist()))
+        expected = direction[row].astype(np.float64) * (float(magnitude[row, 0, 0]) / length)
+        assert np.array_equal(found[row].numpy(), expected.astype(np.float32))
 
 
 def test_torch_checkpoints_load_with_and_without_a_state_dict_key(tmp_path: Path) -> None:

@@ -105,8 +105,14 @@ def test_a_batch_moves_and_pickles_whole(clips: MemoryClips) -> None:
     }
 
 
-def test_a_batch_of_no_rows_has_the_width_and_type_of_the_others() -> None:
+def test_a_rank_without_rows_reads_one_of_padding_in_the_form_of_the_others() -> None:
     clips = two_clips(np.uint16, np.uint16, np.uint16)
-    last = [list(make_loader(clips, Crop(num_frames=2, batch_size=2), rank=rank, world_size=2))[-1] for rank in (0, 1)]
-    assert last[0].arrays.shape == (1, 2, 2) and last[1].arrays.shape == (0, 2, 2)
-    assert last[1].arrays.dtype == torch.int64 and last[1].ids == () and last[1].global_rows == 1
+    mode = Crop(num_frames=2, batch_size=2)
+    last = [list(make_loader(clips, mode, rank=rank, world_size=2, pad_ranks=True))[-1] for rank in (0, 1)]
+    assert [batch.is_padding for batch in last] == [False, True]
+    real, padding = last
+    assert padding.arrays.shape == real.arrays.shape == (1, 2, 2) and padding.arrays.dtype == torch.int64
+    assert not padding.arrays.any() and not padding.mask.any()
+    assert padding.num_frames.tolist() == [0] and [len(segment.array) for segment in padding.segments()] == [0]
+    assert (padding.ids, padding.captions, padding.metadata) == (real.ids, real.captions, real.metadata)
+    assert (padding.global_rows, padding.global_frames) == (real.global_rows, real.global_frames) == (1, 2)

@@ -43,6 +43,9 @@ class GlobalBatch(NamedTuple):
 
 def join(shares: tuple[Batch, ...]) -> GlobalBatch:
     assert len({(share.epoch, share.step, share.global_rows, share.global_frames) for share in shares}) == 1
+    assert all(len(share) for share in shares), "nobody is asked about no rows at all"
+    assert {len(share) for share in shares if share.is_padding} <= {1}
+    shares = tuple(share for share in shares if not share.is_padding)
     arrays = torch.cat([share.arrays for share in shares])
     assert len(arrays) == shares[0].global_rows
     assert sum(int(share.mask.sum()) for share in shares) == shares[0].global_frames
@@ -58,7 +61,7 @@ def join(shares: tuple[Batch, ...]) -> GlobalBatch:
 
 def loaders(clips: MemoryClips, mode: Modes, world_size: int, num_workers: int) -> list[Loader]:
     return [
-        make_loader(clips, mode, seed=7, rank=rank, world_size=world_size, num_workers=num_workers)
+        make_loader(clips, mode, seed=7, rank=rank, world_size=world_size, num_workers=num_workers, pad_ranks=True)
         for rank in range(world_size)
     ]
 
@@ -270,6 +273,23 @@ def test_a_state_that_does_not_fit_is_refused(clips: MemoryClips, change: dict[s
 def test_ranks_that_do_not_fit_are_refused(clips: MemoryClips, numbers: dict[str, int], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         make_loader(clips, MODES[0], **numbers)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_fewer_rows_than_ranks_are_refused_by_all_ranks_unless_padding_is_asked_for(
+    clips: MemoryClips, mode: Modes
+) -> None:
+    alone = make_loader(clips, mode, seed=7)
+    num_steps, fewest = len(alone), min(batch.global_rows for batch in alone)
+    for rank in range(fewest + 1):
+        ranks = {"rank": rank, "world_size": fewest + 1}
+        with pytest.raises(
+            ConfigError, match=rf"epoch 0 has fewer rows \({fewest}\) than there are ranks \({fewest + 1}\)"
+        ):
+            make_loader(clips, mode, seed=7, **ranks)  # type: ignore[arg-type]
+        assert len(make_loader(clips, mode, seed=7, pad_ranks=True, **ranks)) == num_steps  # type: ignore[arg-type]
+    loader = make_loader(clips, mode, seed=7, rank=0, world_size=fewest)
+    assert not any(batch.is_padding for batch in loader)
 
 
 def test_changing_one_value_of_a_clip_changes_the_digest(clips: MemoryClips) -> None:

@@ -7,7 +7,7 @@ import pytest
 from solfa.config import parse_config
 from solfa.data.batching.modes import Crop, Pack, Pad
 from solfa.data.batching.stage_batches import Batching, make_stage_loader, segment_frames
-from solfa.data.sources.dset import Source
+from solfa.data.sources.dset import Source, Stage
 from solfa.data.sources.stage_source import OpenedSource, open_sources
 from solfa.errors import ConfigError
 from tests.data.stored import numbered, store
@@ -98,3 +98,28 @@ def test_ranks_and_workers_see_the_same_global_batches(source: OpenedSource) -> 
         together = [left.ids + right.ids for left, right in zip(*ranks, strict=True)]
         assert together == [batch.ids for batch in alone]
     assert ranks[0].epoch == ranks[1].epoch == 2
+
+
+@pytest.mark.parametrize("stage", ["valid", "evaluate", "generate"])
+def test_what_is_only_judged_comes_once_to_some_rank_and_nothing_comes_to_no_rank(
+    source: OpenedSource, stage: Stage
+) -> None:
+    for batch_size, world_size in [(2, 2), (3, 3), (4, 3), (len(source), len(source)), (99, len(source) + 1)]:
+        loaders = [
+            make_stage_loader(source, batching(batch_size=batch_size), stage, rank=rank, world_size=world_size)
+            for rank in range(world_size)
+        ]
+        steps = list(zip(*loaders, strict=True))
+        assert all(len(batch) for step in steps for batch in step)
+        ids = [clip_id for step in steps for batch in step if not batch.is_padding for clip_id in batch.ids]
+        assert ids == [source[index].id for index in range(len(source))]
+
+
+def test_training_with_fewer_rows_than_ranks_is_refused(source: OpenedSource) -> None:
+    with pytest.raises(ConfigError, match=r"fewer rows \(10\) than there are ranks \(11\) to deal it to; leave it out"):
+        make_stage_loader(source, batching(batch_size=99), "train", rank=0, world_size=len(source) + 1)
+    keeping = batching(batch_size=len(source) - 1, train={"drop_last": False})
+    with pytest.raises(
+        ConfigError, match=r"fewer rows \(1\) than there are ranks \(2\) .* by drop_last, choose another"
+    ):
+        make_stage_loader(source, keeping, "train", rank=1, world_size=2)

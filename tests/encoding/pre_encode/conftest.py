@@ -87,7 +87,7 @@ def settings(tmp_path, dataset_config):
 @pytest.fixture
 def run(settings):
     """Pre-encode in this process."""
-    from solfa.encoding.pre_encode import parse_pre_encode
+    from solfa.encoding.pre_encode.config import parse_pre_encode
     from solfa.encoding.pre_encode.session import pre_encode
 
     return lambda **changes: pre_encode(parse_pre_encode(settings(**changes)))

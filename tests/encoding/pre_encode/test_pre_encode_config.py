@@ -2,8 +2,7 @@
 
 import pytest
 
-from solfa.encoding.pre_encode import PreEncodeConfig, parse_pre_encode
-from solfa.encoding.pre_encode.config import check_launch
+from solfa.encoding.pre_encode.config import PreEncodeConfig, check_launch, parse_pre_encode
 from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError
 

@@ -15,7 +15,7 @@ from solfa.store.lease import Lease
 # One process that imports once for all tests and forks a child per run, before it has any thread of its own.
 DRIVER = """
 import json, os, signal, sys, time
-from solfa.encoding.pre_encode import parse_pre_encode
+from solfa.encoding.pre_encode.config import parse_pre_encode
 from solfa.encoding.pre_encode.session import pre_encode
 
 def start(settings, environment):

@@ -11,8 +11,7 @@ from omegaconf import OmegaConf
 
 from solfa.config import parse_config
 from solfa.errors import ConfigError
-from solfa.models.conditioners import ConditionerSet, ConditionsConfig
-from solfa.models.conditioners.set import attended
+from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig, attended
 
 ROWS = [
     {"description": "a loud drum", "genre": "rock", "mood": ["dark"], "bpm": 120, "seconds": 3.5},

@@ -10,7 +10,7 @@ from torch import Tensor
 from solfa.models.lm.network import inputs_and_targets
 from solfa.models.mot.joint import MixedSequence, text_then_audio
 from solfa.models.mot.network import MoT
-from solfa.models.mot.routing import Index, Slices
+from solfa.models.mot.routing import IndexRouting, SliceRouting
 from tests.models.mot.tiny_mot import (
     KINDS,
     LAYOUTS,
@@ -43,9 +43,9 @@ def only_text(routed: str, ids: Tensor = IDS) -> MixedSequence:
     positions, real = torch.arange(ids.shape[1]).expand(len(ids), -1), torch.ones_like(ids, dtype=torch.bool)
     if routed == "slices":
         nothing = torch.zeros(len(ids), K, 0, dtype=torch.int64)
-        return MixedSequence(ids, nothing, positions, real, Slices(ids.shape[1]))
+        return MixedSequence(ids, nothing, positions, real, SliceRouting(ids.shape[1]))
     nothing = torch.zeros(1, K, 0, dtype=torch.int64)
-    return MixedSequence(ids.flatten(), nothing, positions, real, Index.of(real, ~real))
+    return MixedSequence(ids.flatten(), nothing, positions, real, IndexRouting.of(real, ~real))
 
 
 def text_logits(model: MoT, sequence: MixedSequence) -> Tensor:
@@ -57,7 +57,7 @@ def indexed(sequence: MixedSequence) -> MixedSequence:
     """The same sequence by index, padding belonging to nobody."""
     num_text = sequence.text.shape[1]
     first = torch.arange(sequence.real.shape[1]) < num_text
-    index = Index.of(sequence.real & first, sequence.real & ~first)
+    index = IndexRouting.of(sequence.real & first, sequence.real & ~first)
     audio = sequence.audio.permute(1, 0, 2).flatten(1)[None]
     return sequence._replace(text=sequence.text[sequence.real[:, :num_text]], audio=audio, routing=index)
 
@@ -107,7 +107,7 @@ def test_text_is_followed_by_audio_at_the_next_position() -> None:
         [True] * 2 + [False] * 4 + [True] * 2,
         [True] * 4 + [False] * 2 + [True] * 2,
     ]
-    assert sequence.routing == Slices(6)
+    assert sequence.routing == SliceRouting(6)
 
 
 @each_kind
@@ -154,13 +154,13 @@ def story(model: MoT, tokens: Tensor, text: Tensor) -> MixedSequence:
     is_text = torch.tensor([[kind == "T" for kind in row] for row in kinds])
     is_audio = torch.tensor([[kind == "A" for kind in row] for row in kinds])
     positions = torch.arange(12).expand(2, -1)
-    return MixedSequence(text, tokens, positions, is_text | is_audio, Index.of(is_text, is_audio))
+    return MixedSequence(text, tokens, positions, is_text | is_audio, IndexRouting.of(is_text, is_audio))
 
 
 def slowly(model: MoT, sequence: MixedSequence) -> dict[tuple[int, int], Tensor]:
     """One place at a time, each attending all real places before it: by row and place, what its head reads."""
     index, base = sequence.routing, model.base
-    assert isinstance(index, Index)
+    assert isinstance(index, IndexRouting)
     x: dict[tuple[int, int], Tensor] = {}
     text = set()
     for place, ids in zip(index.text.tolist(), sequence.text, strict=True):
@@ -203,7 +203,7 @@ def test_any_order_of_text_and_audio_equals_one_place_at_a_time(kinds: tuple[Any
     with torch.no_grad():
         found, expected = model.forward_joint(sequence), slowly(model, sequence)
     index = sequence.routing
-    assert isinstance(index, Index)
+    assert isinstance(index, IndexRouting)
     for places, vectors in ((index.text, found.text), (index.audio, found.audio)):
         for place, vector in zip(places.tolist(), vectors, strict=True):
             assert torch.allclose(vector, expected[divmod(place, 12)], atol=1e-4)
@@ -229,7 +229,7 @@ def test_a_later_place_changes_nothing_before_it(place: int, base: Path) -> None
     model, tokens, text = make_mot(base), make_tokens(8, batch=1), torch.randint(3, 259, (11,))
     sequence = story(model, tokens, text)
     index = sequence.routing
-    assert isinstance(index, Index)
+    assert isinstance(index, IndexRouting)
     if place in index.text.tolist():
         text = text.clone()
         text[index.text.tolist().index(place)] = 1

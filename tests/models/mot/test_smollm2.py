@@ -9,7 +9,7 @@ import torch
 from solfa.models.mot.config import MoTConfig
 from solfa.models.mot.joint import MixedSequence
 from solfa.models.mot.network import MoT
-from solfa.models.mot.routing import Index, Slices
+from solfa.models.mot.routing import IndexRouting, SliceRouting
 from solfa.models.mot.text_base import FrozenLM, load_base
 from solfa.models.mot.texts import Texts, TextsConfig
 from tests.models.mot.tiny_mot import step_loss
@@ -45,8 +45,8 @@ def joint_logits(model: MoT, ids: torch.Tensor) -> list[torch.Tensor]:
         return [
             model.text_logits(model.forward_joint(sequence).text).view(*ids.shape, -1)
             for sequence in (
-                MixedSequence(ids, nothing, positions, real, Slices(ids.shape[1])),
-                MixedSequence(ids[0], nothing, positions, real, Index.of(real, ~real)),
+                MixedSequence(ids, nothing, positions, real, SliceRouting(ids.shape[1])),
+                MixedSequence(ids[0], nothing, positions, real, IndexRouting.of(real, ~real)),
             )
         ]
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from solfa.errors import ConfigError, StoreError
 from solfa.models.conditioners.labels import LabelConditioner, LabelsConfig
 from solfa.solvers.fabric.wrappers import unwrapped
-from solfa.solvers.state.registry import Registry, check_modules, load_module, load_state, state_of
+from solfa.solvers.state.registry import Registry, check_modules, load_state, state_of
+from solfa.xp.state_file import load_module
 
 
 class Counter:

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ from transformers import MusicgenForConditionalGeneration
 
 from solfa.config import parse_config
 from solfa.errors import ConfigError
+from solfa.generate import data_codec as codes_module
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.codes import ClipRequest, generate_clips
+from solfa.generate.model import load_model
+from solfa.generate.request import ClipRequest
 from solfa.models.lm.conditions import Conditions
 from solfa.models.lm.generation import GenerationSettings, generate
+from solfa.models.lm.musicgen_export import export_musicgen
 from solfa.solvers.experiment import Experiment
-from solfa.solvers.tasks import shared_codes as codes_module
 from solfa.solvers.tasks.lm import LMConfig, LMSolver
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.store.array_dataset import append_arrays
@@ -151,7 +154,7 @@ def test_generate_stage_makes_clips_conditioned_and_begun_as_those_of_the_data(s
     solver = solver_of(tmp_path, lm_values(songs, conditioner=LABELS, generate=stage), listener)
     solver.run()
     assert len(listener.heard) == 3
-    codec = solver.load_codec()
+    codec = solver.generator().codec
     for index, clip in enumerate(listener.heard):
         stored = solver.sources["generate"][index]
         assert clip.audio.shape == (2, 12)
@@ -164,13 +167,12 @@ def test_generated_clip_is_what_the_model_generates_for_that_seed(songs: Path, t
     solver = solver_of(tmp_path, lm_values(songs, conditioner=LABELS))
     solver.network.eval()
     settings = GenerationSettings(guidance_scale=2.0)
-    requests = [ClipRequest(str(seed), 0.1, seed, {"genre": "up"}) for seed in (5, 6)]
-    network, codec = solver.network, solver.load_codec()
-    clips = list(generate_clips(network.lm, network.conditioners.prepare, codec, requests, settings))
+    requests = [ClipRequest(str(seed), 0.1, seed, attributes={"genre": "up"}) for seed in (5, 6)]
+    clips = list(solver.generator().draw(requests, settings.model_dump(), lambda done, total: None))
     conditions = solver.network.conditioners(solver.network.conditioners.tokenize([{"genre": "up"}]))
     with torch.no_grad():
         codes = generate(solver.network.lm, conditions, 10, settings, seeds=[6])
-    decoded = solver.load_codec().encode(torch.as_tensor(clips[1].audio)[None]).array
+    decoded = solver.generator().codec.encode(torch.as_tensor(clips[1].audio)[None]).array
     assert torch.equal(decoded.long(), codes.transpose(1, 2))
 
 
@@ -230,7 +232,7 @@ def test_musicgen_checkpoint_is_tuned_here_and_goes_back_to_transformers(tmp_pat
     assert not any("encoder" in name for name in read_state(tmp_path / "xp" / "best.pt")["states"]["model"])
 
     solver.load_best()
-    solver.export_model(tmp_path / "tuned", str(source))
+    export_musicgen(solver.network, tmp_path / "tuned", str(source))
     tuned = MusicgenForConditionalGeneration.from_pretrained(tmp_path / "tuned").eval()
     codes = torch.randint(0, decoder.vocab_size, (1, decoder.num_codebooks, 6))
     ids = solver.network.conditioners.tokenize([{"description": "a b c"}])["description"]["ids"]
@@ -247,10 +249,9 @@ def test_musicgen_checkpoint_is_tuned_here_and_goes_back_to_transformers(tmp_pat
 def test_a_trained_experiment_generates_without_its_data(songs: Path, tmp_path: Path) -> None:
     solver = solver_of(tmp_path, lm_values(songs, conditioner=LABELS))
     solver.run()
-    facts = read_state(tmp_path / "best.pt")["data_facts"]
     values = lm_values(tmp_path / "gone.solfa", conditioner=LABELS)
-    alone = LMSolver(parse_config(LMConfig, values, "lm"), Experiment(tmp_path, "lm"), facts)
-    alone.load_best()
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    alone = load_model(tmp_path).generator
     solver.load_best()
     assert alone.network.conditioners.conditioners["genre"].vocabulary == ("down", "up")
     for name, value in solver.network.state_dict().items():

@@ -17,14 +17,16 @@ from solfa.codecs.families.quantized import WaveformCodec
 from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.request import AudioRequest
+from solfa.generate.model import load_model
+from solfa.generate.request import ClipRequest
 from solfa.generate.stream import AudioBlock, DrawsSamples
+from solfa.generate.waveform_model import WaveformModel, waveform_codec
 from solfa.generate.waveforms import LikelyClip, keep_likely
+from solfa.models.sashimi.config import SashimiModelConfig
 from solfa.models.sashimi.heads import CategoricalHeadConfig, DmlHeadConfig
 from solfa.models.sashimi.network import previous_classes
 from solfa.solvers.experiment import Experiment
-from solfa.solvers.tasks.sashimi import SashimiModelConfig, SashimiSolver, SashimiSolverConfig
-from solfa.solvers.trained import open_trained
+from solfa.solvers.tasks.sashimi import SashimiSolver, SashimiSolverConfig
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from tests.solvers.conftest import check_resume
 from tests.solvers.waveforms import sashimi_values, store_tones
@@ -140,27 +142,27 @@ def test_clips_are_drawn_with_their_exact_likelihood(tones: Path, tmp_path: Path
 
 
 @pytest.fixture(scope="module")
-def trained(tones: Path, tmp_path_factory: pytest.TempPathFactory) -> SashimiSolver:
+def trained(tones: Path, tmp_path_factory: pytest.TempPathFactory) -> WaveformModel:
     folder = tmp_path_factory.mktemp("xp")
     solver = solver_of(folder, sashimi_values(tones, optim__epochs=1))
     solver.run()
     (folder / "config.json").write_text(json.dumps(solver.cfg.model_dump(mode="json")))
-    opened = open_trained(folder)
-    assert isinstance(opened, SashimiSolver)
+    opened = load_model(folder).generator
+    assert isinstance(opened, WaveformModel)
     return opened
 
 
-def ask(solver: SashimiSolver, requests: list[AudioRequest], **options: Any) -> list[GeneratedClip]:
-    return list(solver.generate_audio(requests, options, lambda done, total: None))
+def ask(generator: WaveformModel, requests: list[ClipRequest], **options: Any) -> list[GeneratedClip]:
+    return list(generator.draw(requests, options, lambda done, total: None))
 
 
-def test_a_trained_experiment_goes_on_from_a_prompt(trained: SashimiSolver, tmp_path: Path) -> None:
+def test_a_trained_experiment_goes_on_from_a_prompt(trained: WaveformModel, tmp_path: Path) -> None:
     sound = 0.4 * np.sin(np.arange(40) / 3)
     soundfile.write(tmp_path / "prompt.wav", sound, RATE, subtype="FLOAT")
-    prompted = AudioRequest("more", 0.1, 1, prompt=tmp_path / "prompt.wav")
+    prompted = ClipRequest("more", 0.1, 1, prompt=tmp_path / "prompt.wav")
     done: list[tuple[int, int]] = []
-    alone = AudioRequest("alone", 0.1, 1)
-    clips = list(trained.generate_audio([prompted, alone], {}, lambda *numbers: done.append(numbers)))
+    alone = ClipRequest("alone", 0.1, 1)
+    clips = list(trained.draw([prompted, alone], {}, lambda *numbers: done.append(numbers)))
     by_name = {clip.name: clip for clip in clips}
     more = by_name["more"]
     assert torch.as_tensor(more.audio).shape == (1, 100)
@@ -172,8 +174,8 @@ def test_a_trained_experiment_goes_on_from_a_prompt(trained: SashimiSolver, tmp_
     assert done[-1] == (200, 200) and done == sorted(done)
 
 
-def test_the_least_and_the_most_likely_clips_are_rejected(trained: SashimiSolver) -> None:
-    requests = [AudioRequest(f"{seed}", 0.02, seed) for seed in range(10)]
+def test_the_least_and_the_most_likely_clips_are_rejected(trained: WaveformModel) -> None:
+    requests = [ClipRequest(f"{seed}", 0.02, seed) for seed in range(10)]
     bits = {clip.name: clip.metadata["bits_per_sample"] for clip in ask(trained, requests)}
     ordered = sorted(bits, key=lambda name: bits[name])
     kept = ask(trained, requests, reject_lowest=0.4, reject_highest=0.1)
@@ -182,10 +184,10 @@ def test_the_least_and_the_most_likely_clips_are_rejected(trained: SashimiSolver
         ask(trained, requests, reject_lowest=0.5, reject_highest=0.5)
 
 
-def test_blocks_sound_as_the_clips_that_they_make(trained: SashimiSolver, tmp_path: Path) -> None:
+def test_blocks_sound_as_the_clips_that_they_make(trained: WaveformModel, tmp_path: Path) -> None:
     soundfile.write(tmp_path / "prompt.wav", 0.4 * np.sin(np.arange(40) / 3), RATE, subtype="FLOAT")
-    requests = [AudioRequest("long", 0.6, 1), AudioRequest("short", 0.1, 2), AudioRequest("other", 0.6, 3)]
-    requests.append(AudioRequest("more", 0.1, 1, prompt=tmp_path / "prompt.wav"))
+    requests = [ClipRequest("long", 0.6, 1), ClipRequest("short", 0.1, 2), ClipRequest("other", 0.6, 3)]
+    requests.append(ClipRequest("more", 0.1, 1, prompt=tmp_path / "prompt.wav"))
     heard: dict[str, list[AudioBlock]] = {}
     counted: list[int] = []
 
@@ -194,7 +196,7 @@ def test_blocks_sound_as_the_clips_that_they_make(trained: SashimiSolver, tmp_pa
         # A block is heard before it is counted, so that who stops at a count has all of it.
         assert sum(len(one.audio[0]) for blocks in heard.values() for one in blocks) > sum(counted[-1:])
 
-    clips = list(trained.stream_audio(requests, {}, lambda done, total: counted.append(done), hear))
+    clips = list(trained.draw(requests, {}, lambda done, total: counted.append(done), hear))
     assert {clip.name for clip in clips} == set(heard) == {"long", "short", "other", "more"}
     for clip, alone in zip(clips, ask(trained, requests), strict=True):
         blocks = heard[clip.name]
@@ -205,18 +207,18 @@ def test_blocks_sound_as_the_clips_that_they_make(trained: SashimiSolver, tmp_pa
     assert {name: len(blocks) for name, blocks in heard.items()} == {"short": 1, "more": 2, "long": 3, "other": 3}
 
 
-def test_rejecting_all_is_refused_before_anything_is_drawn(trained: SashimiSolver) -> None:
+def test_rejecting_all_is_refused_before_anything_is_drawn(trained: WaveformModel) -> None:
     with pytest.raises(ConfigError, match="leave none of 1 clips"):
-        trained.stream_audio([AudioRequest("a", 1e6, 0)], {"reject_lowest": 0.7}, lambda done, total: None, None)
+        trained.draw([ClipRequest("a", 1e6, 0)], {"reject_lowest": 0.7}, lambda done, total: None, None)
 
 
-def test_a_head_says_what_a_temperature_may_mean(tones: Path, trained: SashimiSolver, tmp_path: Path) -> None:
+def test_a_head_says_what_a_temperature_may_mean(tones: Path, trained: WaveformModel, tmp_path: Path) -> None:
     assert isinstance(trained, DrawsSamples) and trained.temperature_kinds == ("exact",)
     for bits, kinds in ((BITS, ("heuristic", "exact")), (12, ("heuristic",))):
         codec = WaveformCodec(LinearOptions(bits=bits, sample_rate=RATE))
         data = store_tones(tmp_path / f"{bits}.solfa", codec)
         solver = solver_of(tmp_path / f"{bits}", sashimi_values(data, model__output_head="dml"))
-        assert solver.temperature_kinds == kinds
+        assert solver.generator().temperature_kinds == kinds
 
 
 def test_keeping_all_only_sorts() -> None:
@@ -224,13 +226,13 @@ def test_keeping_all_only_sorts() -> None:
     assert [likely.bits_per_sample for likely in keep_likely(clips, 0.0, 0.0)] == [1.0, 2.0, 3.0]
 
 
-def test_what_the_model_cannot_be_told_gets_a_sentence(trained: SashimiSolver) -> None:
+def test_what_the_model_cannot_be_told_gets_a_sentence(trained: WaveformModel) -> None:
     with pytest.raises(ConfigError, match="knows no conditions, found a text"):
-        ask(trained, [AudioRequest("a", 0.1, 0, text="a piano")])
+        ask(trained, [ClipRequest("a", 0.1, 0, text="a piano")])
     with pytest.raises(ConfigError, match="knows no conditions, found genre"):
-        ask(trained, [AudioRequest("a", 0.1, 0, attributes={"genre": "jazz"})])
+        ask(trained, [ClipRequest("a", 0.1, 0, attributes={"genre": "jazz"})])
     with pytest.raises(ConfigError, match="top_k"):
-        ask(trained, [AudioRequest("a", 0.1, 0)], top_k=5)
+        ask(trained, [ClipRequest("a", 0.1, 0)], top_k=5)
 
 
 def test_a_head_is_written_as_its_name_and_its_number_of_components() -> None:
@@ -264,7 +266,5 @@ def test_data_that_are_not_mono_waveforms_get_a_sentence(tones: Path, tmp_path: 
         solver_of(tmp_path, sashimi_values(tones, dataset__mode={"kind": "pack"}))
     with pytest.raises(ConfigError, match="the dataset has 64, found 256"):
         solver_of(tmp_path, sashimi_values(tones, model__num_classes=256))
-    facts = {"array": {}, "codec": "solfa_24khz"}
-    cfg = parse_config(SashimiSolverConfig, sashimi_values(tones), "sashimi")
     with pytest.raises(ConfigError, match="as mulaw and linear store them, found solfa_24khz"):
-        SashimiSolver(cfg, Experiment(tmp_path, "sashimi"), facts)
+        waveform_codec({"array": {}, "codec": "solfa_24khz"})

@@ -13,8 +13,8 @@ import pytest
 from solfa.errors import ConfigError
 from solfa.files.id_names import flat_name, tree_name
 from solfa.store.dataset import Dataset
-from solfa.store.export import ExportFormat, PartLimits, export_dataset
-from solfa.store.export.format_names import part_ranges
+from solfa.store.export.dataset_export import export_dataset
+from solfa.store.export.format_names import ExportFormat, PartLimits, part_ranges
 
 
 def test_stable_audio_layout_is_what_its_readers_expect(latents: Dataset, tmp_path: Path) -> None:

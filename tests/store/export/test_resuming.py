@@ -12,7 +12,8 @@ import pytest
 from solfa.encoding.legacy_import import import_legacy
 from solfa.errors import ConfigError, StoreError
 from solfa.store.dataset import Dataset, open_dataset
-from solfa.store.export import ExportFormat, PartLimits, export_dataset
+from solfa.store.export.dataset_export import export_dataset
+from solfa.store.export.format_names import ExportFormat, PartLimits
 from solfa.store.export.marker import MARKER
 from solfa.store.layout import committed_shards, create_info, plan_parts
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, write_plan_part
@@ -21,7 +22,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from solfa.store.dataset import open_dataset
-from solfa.store.export import ExportFormat, PartLimits, export_dataset
+from solfa.store.export.dataset_export import export_dataset
+from solfa.store.export.format_names import ExportFormat, PartLimits
 export_dataset(open_dataset(sys.argv[1]), Path(sys.argv[2]), ExportFormat(sys.argv[3]), limits=PartLimits(max_clips=4))
 """
 LIMITS = PartLimits(max_clips=4)

@@ -9,7 +9,8 @@ import pytest
 from solfa.encoding.legacy_import import import_legacy
 from solfa.errors import ConfigError, StoreError
 from solfa.store.dataset import Dataset, open_dataset
-from solfa.store.export import ExportFormat, PartLimits, export_dataset
+from solfa.store.export.dataset_export import export_dataset
+from solfa.store.export.format_names import ExportFormat, PartLimits
 from solfa.store.plan_file import PlannedClip, list_shards, read_shard_plan
 from solfa.store.verification import verify
 

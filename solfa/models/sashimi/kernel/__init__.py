@@ -5,7 +5,3 @@ into one piece of memory and a small C kernel goes through them; the system's C 
 there is none, or the model is not one that the kernel knows, `fused_stepper` says so in the log and gives None, and
 `Sashimi.step` does the same work slowly.
 """
-
-from solfa.models.sashimi.kernel.stepper import Drawn, FusedStepper, fused_stepper
-
-__all__ = ["Drawn", "FusedStepper", "fused_stepper"]

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from solfa.errors import ConfigError, Interrupted
-from solfa.generate.request import AudioRequest
+from solfa.generate.model import Model
+from solfa.generate.request import ClipRequest
 from solfa.generate.stream import DrawsSamples
 from solfa.solvers.loop.stop_signals import Stopped, StopSignals
-from solfa.solvers.standard import StandardSolver
 from solfa.spelling import plural
 from solfa.ui.clip_files import write_sample
 from solfa.ui.partial_clips import PartialSamples, partial_path, refuse_ambiguous
@@ -20,46 +20,43 @@ _MOST_NAMES = 3
 
 def generate_into(
     out: Path,
-    solver: StandardSolver[Any],
-    requests: Sequence[AudioRequest],
+    model: Model,
+    requests: Sequence[ClipRequest],
     options: Mapping[str, Any],
     extension: str,
     stream: bool | None,
 ) -> int:
-    """Generate, show the progress, and count the clips written; `stream` None: if the solver can."""
-    drawing = solver if isinstance(solver, DrawsSamples) else None
-    _refuse_what_it_cannot(solver, drawing, bool(stream), options.get("semantics"))
+    """Generate, show the progress, and count the clips written; `stream` None: if the model can."""
+    _refuse_what_it_cannot(model, bool(stream), options.get("semantics"))
     out.mkdir(parents=True, exist_ok=True)
-    with progress_bar("generating", "samples" if drawing else "frames") as bar:
-        if drawing is not None and stream is not False:
-            return _stream(out, drawing, requests, options, extension, bar)
+    with progress_bar("generating", "samples" if model.draws_samples else "frames") as bar:
+        if model.draws_samples and stream is not False:
+            return _stream(out, model, requests, options, extension, bar)
         written = 0
-        for clip in solver.generate_audio(requests, options, lambda done, total: bar(done, total)):
+        for clip in model.draw(requests, on_progress=lambda done, total: bar(done, total), **options):
             write_sample(clip, out, extension)
             written += 1
     return written
 
 
-def _refuse_what_it_cannot(
-    solver: StandardSolver[Any], drawing: DrawsSamples | None, stream: bool, temperature_kind: str | None
-) -> None:
-    name = solver.cfg.solver
-    if stream and drawing is None:
+def _refuse_what_it_cannot(model: Model, stream: bool, temperature_kind: str | None) -> None:
+    name, generator = model.trained.solver, model.generator
+    if stream and not model.draws_samples:
         raise ConfigError(
-            f"--stream: expected a model that draws samples in order, found the solver {name}; leave it out, "
+            f"--stream: expected a model that draws samples in order, found one of the solver {name}; leave it out, "
             "clips are written when they are complete"
         )
-    kinds = () if drawing is None else drawing.temperature_kinds
+    kinds = generator.temperature_kinds if isinstance(generator, DrawsSamples) else ()
     if temperature_kind is None or temperature_kind in kinds:
         return
-    known = f"only {kinds[0]} is possible with this model" if kinds else f"the solver {name} has no kinds of it"
+    known = f"only {kinds[0]} is possible with this model" if kinds else f"a model of the solver {name} has only one"
     raise ConfigError(f"--temperature-kind: {known}, found {temperature_kind}; leave it out")
 
 
 def _stream(
     out: Path,
-    solver: DrawsSamples,
-    requests: Sequence[AudioRequest],
+    model: Model,
+    requests: Sequence[ClipRequest],
     options: Mapping[str, Any],
     extension: str,
     bar: Bar,
@@ -74,7 +71,7 @@ def _stream(
             if signals.number:
                 raise Stopped(signals.number)
 
-        clips = solver.stream_audio(requests, options, on_step, partial.append)
+        clips = model.draw(requests, on_progress=on_step, on_audio=partial.append, **options)
         place = partial_path(out, requests[0].name) if len(requests) == 1 else out / "*.partial.wav"
         console.print(f"listen while it is drawn: {visible(str(place))}", soft_wrap=True, highlight=False)
         try:

@@ -1,0 +1,35 @@
+"""What an experiment that was run from Python gives back: its folder, its history, its model."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from solfa.xp.layout import HISTORY
+
+if TYPE_CHECKING:
+    from solfa.generate.model import Model
+
+
+@dataclass(frozen=True)
+class Run:
+    """An experiment that was trained: where it is, how it went, and what came of it."""
+
+    folder: Path
+    signature: str
+    """The name of the experiment, the same for the same settings."""
+
+    @property
+    def history(self) -> list[dict[str, dict[str, float]]]:
+        """One entry per epoch: {stage: {metric: value}}."""
+        path = self.folder / HISTORY
+        entries: list[dict[str, dict[str, float]]] = json.loads(path.read_text("utf-8")) if path.is_file() else []
+        return entries
+
+    @cached_property
+    def model(self) -> "Model":
+        """The trained model with its best weights, to generate with."""
+        from solfa.generate.model import load_model
+
+        return load_model(self.folder)

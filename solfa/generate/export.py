@@ -1,0 +1,108 @@
+"""`solfa.export_model`: a trained model as a folder to carry: weights, what it is, and its card."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from solfa.codecs.catalogue import load_codec
+from solfa.codecs.families.trained import OwnCodec
+from solfa.errors import ConfigError
+from solfa.files.whole_files import new_directory
+from solfa.generate.catalogue import GENERATORS
+from solfa.generate.model import Model, build_model, find_folder, load_model
+from solfa.generate.trained_folder import Trained, exported_config, read_trained
+from solfa.models.codec.codec_files import save_codec_model
+from solfa.models.lm.conditioned import ConditionedLM
+from solfa.models.lm.musicgen_export import export_musicgen
+from solfa.pretrained.directory import write_checkpoint
+from solfa.pretrained.tensors import weights_sha256
+from solfa.xp.card import write_card
+from solfa.xp.record import read_experiment
+
+logger = logging.getLogger(__name__)
+
+
+def export_model(location: str | Path, directory: str | Path) -> Path:
+    """Write a trained model into a new folder that `load_model` reads, here or on another machine.
+
+    A codec that was trained here goes along, in the folder `codec`; what others made is named, with its hash.
+    """
+    trained = read_trained(find_folder(location))
+    model = build_model(trained, device="cpu")
+    codec = load_codec(model.codec.spec)
+    is_own = isinstance(codec, OwnCodec) and Path(codec.spec.partition(":")[0]).exists()
+    about = {**trained.about, **_about(trained, model)}
+    if is_own:
+        about["codec_in_folder"] = True
+    carried = Trained(trained.folder, trained.config, trained.data_facts, trained.state, about)
+    tensors = {name: value for name, value in trained.state.items() if isinstance(value, Tensor)}
+    with new_directory(Path(directory)) as folder:
+        write_checkpoint(folder, exported_config(carried), tensors)
+        if isinstance(codec, OwnCodec) and is_own:
+            save_codec_model(codec.model, folder / "codec")
+        _write_card(folder, Path(directory).name, carried, model)
+    return Path(directory)
+
+
+def export_as_musicgen(location: str | Path, directory: str | Path, source: str | None = None) -> str:
+    """Write a language model as a MusicGen checkpoint of transformers: the decoder, or all of `source` around it."""
+    network = load_model(location, device="cpu", weights=None).generator.network
+    if not isinstance(network, ConditionedLM):
+        raise ConfigError(
+            f"{location}: expected a codec language model to write as MusicGen, found another; "
+            "export it without a format"
+        )
+    return export_musicgen(network, Path(directory), source)
+
+
+def _about(trained: Trained, model: Model) -> dict[str, Any]:
+    """Note where the weights come from, in plain values."""
+    tensors = {name: value for name, value in trained.state.items() if isinstance(value, Tensor)}
+    return {
+        "experiment": trained.folder.name,
+        "weights_sha256": weights_sha256(tensors),
+        "codec_fingerprint": model.codec.fingerprint,
+        **{f"{part}_fingerprint": value for part, value in _parts(trained.state).items() if value},
+    }
+
+
+def _parts(state: Mapping[str, Any]) -> dict[str, str]:
+    """Find the hashes of what the weights were trained beside: the base and the donor of a text model."""
+    extra = state.get("_extra_state")
+    return {str(part): str(value) for part, value in extra.items() if value} if isinstance(extra, Mapping) else {}
+
+
+def _write_card(folder: Path, name: str, trained: Trained, model: Model) -> None:
+    info = model.info
+    history = read_experiment(trained.folder).history
+    facts = {
+        "solver": info.solver,
+        "parameters": f"{info.num_parameters:,}",
+        "audio": f"{info.sample_rate:,} Hz, {info.num_channels} channels, by the codec {info.codec}",
+        "is told": ", ".join(f"{name} ({kind})" for name, kind in info.conditions.items()) or "nothing",
+        "epoch": info.epoch,
+        **{name: value for name, value in trained.about.items() if str(value) and name not in ("epoch",)},
+    }
+    told = 'text="...", ' if "text" in info.conditions.values() else ""
+    write_card(
+        folder,
+        title=name,
+        what=f"{_WHAT.get(info.solver, 'A model of audio')}, trained with Solfa.",
+        tag="text-to-audio",
+        facts=facts,
+        data_facts=trained.data_facts,
+        history=history,
+        metric=trained.about.get("metric"),
+        use=f'import solfa\n\nmodel = solfa.load_model("{name}")\nclips = model.generate({told}seconds=10, num=4)',
+    )
+
+
+_WHAT = {
+    "lm": "A codec language model",
+    "mot": "A text model with audio experts",
+    "sashimi": "A SaShiMi model of raw waveforms",
+}
+assert set(_WHAT) == set(GENERATORS)

@@ -1,0 +1,130 @@
+"""A codec language model that generates: texts, labels and numbers in, codes drawn step by step, audio out."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, final, get_args
+
+import torch
+from torch import Tensor
+
+from solfa.codecs.protocol import Codec
+from solfa.config import nearest, parse_config
+from solfa.errors import ConfigError
+from solfa.generate.clip import GeneratedClip
+from solfa.generate.codes import Job, generate_clips, prompt_codes
+from solfa.generate.data_codec import DataCodec, codes_array
+from solfa.generate.generator import OnStep
+from solfa.generate.request import ClipRequest
+from solfa.generate.stream import OnAudio
+from solfa.models.conditioners.set import ConditionsConfig
+from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
+from solfa.models.lm.generation import GenerationSettings
+from solfa.models.lm.network import CodecLM, CodecLMConfig, cross_entropy, inputs_and_targets
+from solfa.nn.linears.half import halve_linears
+from solfa.nn.linears.int8 import quantise_linears
+from solfa.nn.linears.packed import pack_linears
+
+WeightLayout = Literal["fp32", "fp16", "int8"]
+"""How the weights of a model that only generates may stand in memory; fewer bits are read faster on a CPU."""
+
+_LAY_OUT: dict[WeightLayout, Callable[[CodecLM], CodecLM]] = {
+    "fp32": pack_linears,
+    "fp16": halve_linears,
+    "int8": quantise_linears,
+}
+
+
+@final
+class LanguageModel:
+    """A `ClipGenerator` around a codec language model and its conditioners."""
+
+    def __init__(self, network: ConditionedLM, data_codec: DataCodec, sampling: GenerationSettings) -> None:
+        self.network, self.sampling = network, sampling
+        self._data_codec = data_codec
+        self._layout: WeightLayout | None = None
+
+    @classmethod
+    def build(cls, config: Mapping[str, Any], data_facts: Mapping[str, Any]) -> "LanguageModel":
+        """Build an untrained model from the settings of an experiment."""
+        array = codes_array(data_facts)
+        assert array.codebook_size is not None
+        network = build_conditioned_lm(
+            parse_config(CodecLMConfig, config["model"], "model"),
+            parse_config(ConditionsConfig, config.get("conditioner") or {}, "conditioner"),
+            array.width,
+            array.codebook_size,
+        )
+        data_codec = DataCodec(str(config.get("codec") or data_facts["codec"]), array)
+        return cls(network, data_codec, sampling_of(config))
+
+    @property
+    def codec(self) -> Codec:
+        return self._data_codec.on(self.network.lm.device)
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        return {name: part.kind for name, part in self.network.conditioners.config.conditioners.items()}
+
+    def lay_out_weights(self, layout: WeightLayout) -> None:
+        """Put the weights as generation on a CPU reads them fastest; the model cannot be trained or moved any more."""
+        if layout not in _LAY_OUT:
+            known = get_args(WeightLayout)
+            raise ConfigError(f"weights: expected {' or '.join(known)}, found {layout!r}{nearest(layout, known)}")
+        if self._layout not in (None, layout):
+            raise ConfigError(f"weights: this model stands as {self._layout} already; open it anew for {layout}")
+        if self._layout is None:
+            _LAY_OUT[layout](self.network.lm)
+            self._layout = layout
+
+    def draw(
+        self,
+        requests: Sequence[ClipRequest],
+        options: Mapping[str, Any],
+        on_step: OnStep,
+        on_audio: OnAudio | None = None,
+    ) -> Iterator[GeneratedClip]:
+        """Draw clips; they come when they are complete."""
+        settings = parse_config(GenerationSettings, {**self.sampling.model_dump(), **options}, "options")
+        told = [self._told(request.text, request.attributes) for request in requests]
+        jobs = [
+            Job(request, values, prompt_codes(request, self.codec, self.network.lm.device))
+            for request, values in zip(requests, told, strict=True)
+        ]
+        network = self.network
+        return generate_clips(network.lm, network.conditioners.prepare, self.codec, jobs, settings, on_step)
+
+    def log_prob(self, array: Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
+        """Sum the log-probabilities of all codes `[T, K]` of a clip, in nats."""
+        lm = self.network.lm
+        codes = array.long().transpose(0, 1)[None].to(lm.device)
+        mask = torch.ones(1, codes.shape[2], dtype=torch.bool, device=lm.device)
+        laid = inputs_and_targets(codes, mask, lm.layout(codes.shape[2]), lm.special)
+        tokens = self.network.conditioners.tokenize([self._told(text, attributes)])
+        with torch.inference_mode():
+            logits = self.network.eval()(laid.inputs, tokens)
+            return -float(cross_entropy(logits, laid.targets, laid.mask).double().sum())
+
+    def _text_condition(self) -> str:
+        """Say which condition a text is, where there is just one."""
+        texts = [name for name, kind in self.conditions.items() if kind == "text"]
+        if len(texts) != 1:
+            known = ", ".join(self.conditions) or "nothing"
+            raise ConfigError(
+                f"text: expected a model with one text condition, found {len(texts)}; it is conditioned on "
+                f"{known}: leave the text out, or give values by name"
+            )
+        return texts[0]
+
+    def _told(self, text: str | None, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        told = dict(attributes)
+        if text is not None:
+            name = self._text_condition()
+            if name in told:
+                raise ConfigError(f"text: {name} is given twice, as text and by its name; keep one")
+            told[name] = text
+        return told
+
+
+def sampling_of(config: Mapping[str, Any]) -> GenerationSettings:
+    """Read how an experiment draws codes where nothing else is asked for."""
+    stage = config.get("generate") or {}
+    return parse_config(GenerationSettings, stage.get("sampling") or {}, "generate.sampling")

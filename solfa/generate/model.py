@@ -1,0 +1,222 @@
+"""`solfa.load_model`: a trained model to generate with, by its signature, its folder or its name on the Hub."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from solfa.audio.probe import probe
+from solfa.audio.reader import read_span
+from solfa.audio.recording import Location
+from solfa.codecs.protocol import Codec, Encoded, StoredClip, as_batch
+from solfa.environment.accelerator import choose_device
+from solfa.environment.teams import load_environment
+from solfa.errors import ConfigError
+from solfa.generate.catalogue import find_generator
+from solfa.generate.clip import GeneratedClip
+from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, device_of
+from solfa.generate.request import ClipRequest
+from solfa.generate.stream import DrawsSamples, OnAudio
+from solfa.generate.trained_folder import Trained, read_trained
+from solfa.pretrained.hub import SOLFA_MODEL, local_directory
+from solfa.xp.record import find_experiment
+from solfa.xp.state_file import load_module
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+Sound = Path | str | NDArray[Any] | Tensor | StoredClip | GeneratedClip
+"""Audio as a file, as `[C, N]` at the rate of the model's codec, as a clip of a dataset, or as a generated clip."""
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model is, in plain values."""
+
+    solver: str
+    """The solver that trained it."""
+    num_parameters: int
+    sample_rate: int
+    num_channels: int
+    codec: str
+    conditions: Mapping[str, str]
+    """What it can be told, by name: `text`, `labels` or `number`."""
+    sampling: Mapping[str, Any]
+    """How it draws where nothing else is asked for: these are the options of `generate`."""
+    folder: Path
+    epoch: int | None
+
+
+@final
+class Model:
+    """A trained model without its trainer: ask it for clips, or how probable a clip is.
+
+    >>> model = solfa.load_model("899630c8")                                  # doctest: +SKIP
+    >>> clips = model.generate(text="a warm piano", seconds=10, num=4)        # doctest: +SKIP
+    >>> clips[0].samples().shape, clips[0].sample_rate                        # doctest: +SKIP
+    ((1, 240000), 24000)
+    """
+
+    def __init__(self, generator: ClipGenerator, trained: Trained, weights: str | None = None) -> None:
+        self.generator, self.trained = generator, trained
+        self._weights = weights
+
+    @property
+    def info(self) -> ModelInfo:
+        """What the model is; this loads its codec."""
+        return ModelInfo(
+            solver=self.trained.solver,
+            num_parameters=sum(parameter.numel() for parameter in self.generator.network.parameters()),
+            sample_rate=self.codec.sample_rate,
+            num_channels=self.codec.num_channels,
+            codec=self.codec.spec,
+            conditions=dict(self.generator.conditions),
+            sampling=self.generator.sampling.model_dump(mode="json"),
+            folder=self.trained.folder,
+            epoch=self.trained.about.get("epoch"),
+        )
+
+    @property
+    def codec(self) -> Codec:
+        """What makes the model's codes sound, on the model's device; loaded when it is first needed."""
+        return self.generator.codec
+
+    @property
+    def device(self) -> torch.device:
+        return device_of(self.generator.network)
+
+    @property
+    def draws_samples(self) -> bool:
+        """Whether clips can be heard while they are drawn."""
+        return isinstance(self.generator, DrawsSamples)
+
+    def to(self, device: str) -> "Model":
+        """Move the model and its codec to another device."""
+        self.generator.network.to(torch.device(choose_device(device)))
+        return self
+
+    def generate(
+        self,
+        text: str | None = None,
+        *,
+        seconds: float = 10.0,
+        num: int = 1,
+        seed: int = 0,
+        conditions: Mapping[str, Any] | None = None,
+        prompt: str | Path | None = None,
+        prompt_seconds: float | None = None,
+        on_progress: OnStep | None = None,
+        **options: Any,
+    ) -> list[GeneratedClip]:
+        """Generate `num` clips, with the seeds `seed`, `seed + 1`, and so on; each depends on its own seed alone.
+
+        `conditions` are values by name besides the text (`info.conditions` lists them), `options` how to draw where the
+        experiment's own settings are not wanted: `temperature=0.9`, `top_k=100`, ... (`info.sampling`).
+        """
+        if num < 1:
+            raise ConfigError(f"num: expected at least 1 clip, found {num}")
+        begin = None if prompt is None else Path(prompt)
+        requests = [
+            ClipRequest(f"clip-{index:03d}", seconds, seed + index, text, conditions or {}, begin, prompt_seconds)
+            for index in range(num)
+        ]
+        return list(self.draw(requests, on_progress=on_progress, **options))
+
+    def draw(
+        self,
+        requests: Sequence[ClipRequest],
+        *,
+        on_progress: OnStep | None = None,
+        on_audio: OnAudio | None = None,
+        **options: Any,
+    ) -> Iterator[GeneratedClip]:
+        """Draw clips of many requests, each when it is complete, those of equal length together.
+
+        `on_audio` hears blocks of every clip while it is drawn, from a model that draws samples in order.
+        """
+        if on_audio is not None and not self.draws_samples:
+            raise ConfigError(
+                f"on_audio: expected a model that draws samples in order, found one of the solver "
+                f"{self.trained.solver}; leave it out, clips come when they are complete"
+            )
+        self._lay_out_weights()
+        return self.generator.draw(requests, options, on_progress or (lambda done, total: None), on_audio)
+
+    def log_prob(self, sound: Sound, text: str | None = None, conditions: Mapping[str, Any] | None = None) -> float:
+        """Give the log-probability, in nats, of a clip as the model's codec writes it down."""
+        generator = self.generator
+        if not isinstance(generator, HasLikelihood):
+            raise ConfigError(f"solver {self.trained.solver}: its model does not say how probable a clip is")
+        return generator.log_prob(self._encoded(sound), text, conditions or {})
+
+    def _lay_out_weights(self) -> None:
+        if self._weights is not None and self.device.type == "cpu" and hasattr(self.generator, "lay_out_weights"):
+            self.generator.lay_out_weights(self._weights)
+
+    def _encoded(self, sound: Sound) -> Tensor:
+        """Give what the codec makes of a sound, `[T, K]`."""
+        codec = self.codec
+        if isinstance(sound, GeneratedClip):
+            sound = sound.samples()
+        if isinstance(sound, StoredClip) and not isinstance(sound, Tensor | np.ndarray):
+            return as_batch(sound, "cpu")[0].array[0]
+        if isinstance(sound, str | Path):
+            location = Location(Path(sound), format_hint=Path(sound).suffix.lower())
+            info = probe(location)
+            sound = read_span(location, info, 0, info.num_samples, codec.sample_rate, codec.num_channels)
+        audio = torch.as_tensor(sound, dtype=torch.float32)
+        if audio.ndim != 2 or len(audio) != codec.num_channels or not audio.shape[1]:
+            raise ConfigError(
+                f"audio: expected [C, N] with {codec.num_channels} channels at {codec.sample_rate} Hz, "
+                f"found {list(audio.shape)}"
+            )
+        encoded: Encoded = codec.encode(audio[None])
+        return encoded.array[0]
+
+
+def load_model(
+    location: str | Path, *, device: str = "auto", codec: str | None = None, weights: str | None = "fp32"
+) -> Model:
+    """Load a trained model: a signature or the beginning of one, a folder, or a Hub id.
+
+    `codec` replaces what decodes. `weights` says how a language model's weights stand in a CPU's memory while it
+    generates: `fp32`, `fp16` or `int8` (fewer bits are faster), or None to leave them as they are.
+    """
+    trained = read_trained(find_folder(location))
+    return build_model(trained, device=device, codec=codec, weights=weights)
+
+
+def build_model(
+    trained: Trained, *, device: str = "auto", codec: str | None = None, weights: str | None = None
+) -> Model:
+    """Build what generates, and give it the trained weights."""
+    config = {**trained.config, "codec": codec} if codec is not None else trained.config
+    own = trained.folder / "codec"
+    if codec is None and own.is_dir() and trained.about.get("codec_in_folder"):
+        config = {**config, "codec": str(own)}
+    if codec is not None and "codec" not in trained.config:
+        raise ConfigError(f"codec: the model of {trained.folder} has a codec that cannot be replaced; leave it out")
+    with torch.random.fork_rng(devices=[]):  # what is drawn here is replaced, and nobody's random numbers are used up
+        generator = find_generator(trained.solver).build(config, trained.data_facts)
+        load_module("model", generator.network, trained.state)
+    generator.network.eval().to(torch.device(choose_device(device)))
+    return Model(generator, trained, weights)
+
+
+def find_folder(location: str | Path) -> Path:
+    """Find a model's folder: a signature among the experiments of this machine, a path, or a Hub id."""
+    try:
+        return find_experiment(load_environment(os.environ).xps_dir, str(location))
+    except ConfigError:
+        folder = Path(location).expanduser()
+        if folder.is_dir():
+            return folder
+        if isinstance(location, Path) or not _HUB_ID.fullmatch(location):
+            raise
+    return local_directory(location, what="model", wanted=SOLFA_MODEL)

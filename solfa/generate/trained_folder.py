@@ -1,0 +1,102 @@
+"""Read what was trained from a folder: an experiment's, as training left it, or one that `export_model` wrote.
+
+    experiment's folder     config.json (all settings)      best.pt (weights, what the model knew of its data)
+    exported folder         config.json (what the model is) model.safetensors (weights)      README.md (its card)
+
+Nothing of a trainer is built for it, and no code in the files is run.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from solfa.errors import ConfigError, StoreError
+from solfa.pretrained.tensors import TensorFiles
+from solfa.version import __version__
+from solfa.xp.layout import BEST, CONFIG
+from solfa.xp.state_file import read_state
+
+MODEL_TYPE = "solfa_model"
+FORMAT_VERSION = 1
+
+TRAINING_ONLY = frozenset(
+    {
+        *("seed", "device", "precision", "strategy", "num_threads", "num_nodes", "dset", "dataset", "optim"),
+        *("checkpoint", "evaluate", "logging", "execute_only", "continue_from", "continue_keep", "on_changed_default"),
+    }
+)
+"""Settings that say how a model was trained, and not what it is."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model as its folder holds it."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    """The settings of its experiment; at least those that say what it is."""
+    data_facts: Mapping[str, Any]
+    """What the model must know of its data, in plain values."""
+    state: Mapping[str, Any]
+    """The weights, and what else its network keeps."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """Where the weights come from: epoch, metric, and what an export noted."""
+
+    @property
+    def solver(self) -> str:
+        return str(self.config.get("solver"))
+
+
+def read_trained(folder: Path) -> Trained:
+    """Read an experiment's folder, or an exported one."""
+    settings = folder / CONFIG
+    if not settings.is_file():
+        raise ConfigError(f"{folder}: expected a trained experiment or an exported model, found no {CONFIG}; train it")
+    config = _read_settings(settings)
+    if config.get("model_type") == MODEL_TYPE:
+        return _read_exported(folder, config)
+    if not (folder / BEST).is_file():
+        raise ConfigError(f"{folder}: expected a trained experiment, found no {BEST}; train it first")
+    best = read_state(folder / BEST)
+    if "model" not in best["states"]:
+        raise ConfigError(f"{folder / BEST}: expected the weights of a model, found {', '.join(best['states'])}")
+    about: dict[str, Any] = {key: best[key] for key in ("epoch", "metric", "value") if key in best}
+    return Trained(folder, config, best["data_facts"], best["states"]["model"], about)
+
+
+def _read_exported(folder: Path, config: Mapping[str, Any]) -> Trained:
+    if config.get("format_version") != FORMAT_VERSION:
+        raise ConfigError(
+            f"{folder}: expected format_version {FORMAT_VERSION} in {CONFIG}, found {config.get('format_version')!r}; "
+            f"it was written by solfa {config.get('solfa_version')}, this is {__version__}"
+        )
+    files = TensorFiles(folder)
+    state: dict[str, Any] = {name: files.read(name) for name in files.names}
+    return Trained(folder, config["settings"], config["data"], {**state, **config["extra_state"]}, config["about"])
+
+
+def exported_config(trained: Trained) -> dict[str, Any]:
+    """Say in plain values what a model is: the content of an exported `config.json`."""
+    return {
+        "model_type": MODEL_TYPE,
+        "format_version": FORMAT_VERSION,
+        "solfa_version": __version__,
+        "settings": {name: value for name, value in trained.config.items() if name not in TRAINING_ONLY},
+        "data": dict(trained.data_facts),
+        "extra_state": {name: value for name, value in trained.state.items() if not isinstance(value, Tensor)},
+        "about": dict(trained.about),
+    }
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise StoreError(f"{path}: expected the settings of a run, found no JSON ({error})") from None
+    if not isinstance(values, dict):
+        raise StoreError(f"{path}: expected the settings of a run, found a {type(values).__name__}")
+    return values

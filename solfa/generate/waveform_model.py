@@ -1,0 +1,138 @@
+"""A SaShiMi that generates: samples drawn one after the other, heard while they are drawn, with exact likelihoods."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from solfa.codecs.catalogue import load_codec
+from solfa.codecs.families.quantized import WaveformCodec
+from solfa.config import parse_config
+from solfa.data.batching.stage_batches import segment_frames
+from solfa.errors import ConfigError
+from solfa.generate.clip import GeneratedClip
+from solfa.generate.generator import OnStep
+from solfa.generate.request import ClipRequest, read_prompt
+from solfa.generate.stream import OnAudio
+from solfa.generate.waveforms import (
+    LikelyClip,
+    WaveformChoices,
+    WaveformJob,
+    generate_waveforms,
+    keep_likely,
+    kept_ranks,
+)
+from solfa.models.sashimi.config import SashimiModelConfig
+from solfa.models.sashimi.heads import CategoricalHead, OutputHead
+from solfa.models.sashimi.network import Sashimi, previous_classes
+from solfa.ops.logistic_mixture import MAX_EXACT_CLASSES
+from solfa.ops.temperature import TemperatureSemantics
+
+
+@final
+class WaveformModel:
+    """A `ClipGenerator` around a SaShiMi, its head and the grid of its data."""
+
+    def __init__(self, network: Sashimi, head: OutputHead, codec: WaveformCodec, sampling: WaveformChoices) -> None:
+        self.network, self.head, self.codec, self.sampling = network, head, codec, sampling
+
+    @classmethod
+    def build(cls, config: Mapping[str, Any], data_facts: Mapping[str, Any]) -> "WaveformModel":
+        """Size the network by the grid of the data, and start its last layer as the head wants it."""
+        model = parse_config(SashimiModelConfig, config["model"], "model")
+        stage = config.get("generate") or {}
+        sampling = parse_config(WaveformChoices, stage.get("sampling") or {}, "generate.sampling")
+        codec = waveform_codec(data_facts)
+        return cls(*build_sashimi(model, codec), codec, sampling)
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        return {}
+
+    @property
+    def temperature_kinds(self) -> tuple[TemperatureSemantics, ...]:
+        """Name what a temperature may mean: for a mixture a short cut, and what it stands for if classes are few."""
+        if isinstance(self.head, CategoricalHead):
+            return ("exact",)
+        return ("heuristic", "exact") if self.head.num_classes <= MAX_EXACT_CLASSES else ("heuristic",)
+
+    def draw(
+        self,
+        requests: Sequence[ClipRequest],
+        options: Mapping[str, Any],
+        on_step: OnStep,
+        on_audio: OnAudio | None = None,
+    ) -> Iterator[GeneratedClip]:
+        """Draw clips; where some are rejected, they come when all are drawn, the most likely first."""
+        likely = self.draw_likely(requests, options, on_step, on_audio)
+        return (one.clip for one in likely)
+
+    def draw_likely(
+        self,
+        requests: Sequence[ClipRequest],
+        options: Mapping[str, Any],
+        on_step: OnStep,
+        on_audio: OnAudio | None = None,
+    ) -> Iterator[LikelyClip]:
+        """Draw clips, each with how probable the model finds it."""
+        choices = parse_config(WaveformChoices, {**self.sampling.model_dump(), **options}, "options")
+        shares = choices.reject_lowest, choices.reject_highest
+        if choices.rejects:
+            kept_ranks(len(requests), *shares)  # an error comes now, and not after hours of drawing
+        jobs = [self._job(request) for request in requests]
+        drawn = generate_waveforms(self.network, self.head, self.codec, jobs, choices.sampling, on_step, on_audio)
+        return _kept(drawn, *shares) if choices.rejects else drawn
+
+    def log_prob(self, array: Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
+        """Sum the log-probabilities of all samples `[N, 1]` of a clip, in nats."""
+        _refuse_conditions("log_prob", text, attributes)
+        device = self.network.projection.weight.device
+        classes = array.long()[None, :, 0].to(device)
+        with torch.inference_mode():
+            outputs = self.network.eval()(previous_classes(classes, self.network.start(1)))
+            return float(self.head.log_prob(outputs, classes).double().sum())
+
+    def _job(self, request: ClipRequest) -> WaveformJob:
+        _refuse_conditions(f"clip {request.name!r}", request.text, request.attributes)
+        num_samples = segment_frames(request.seconds, self.codec.frame_rate)
+        return WaveformJob(request, num_samples, self._prompt(request))
+
+    def _prompt(self, request: ClipRequest) -> Tensor | None:
+        if request.prompt is None or isinstance(request.prompt, Tensor):
+            return None if request.prompt is None else request.prompt[:, 0].long()
+        audio = torch.from_numpy(read_prompt(request, self.codec.sample_rate, self.codec.num_channels))
+        return self.codec.encode(audio[None]).array[0, :, 0].long()
+
+
+def build_sashimi(model: SashimiModelConfig, codec: WaveformCodec) -> tuple[Sashimi, OutputHead]:
+    """Build a network for the classes of a grid, its last layer as its head wants it."""
+    head: OutputHead = model.output_head.build(codec.grid.num_classes)
+    network = Sashimi(model.sized(head.num_classes), head.num_parameters)
+    head.initialize(network.projection)
+    return network, head
+
+
+def waveform_codec(data_facts: Mapping[str, Any]) -> WaveformCodec:
+    """Load the codec of the data: its grid is what classes mean."""
+    codec = load_codec(str(data_facts["codec"]))
+    if not isinstance(codec, WaveformCodec):
+        raise ConfigError(
+            f"dset: SaShiMi models waveforms, as mulaw and linear store them, found {codec.name}; "
+            "encode the audio with mulaw:bits=8,sample_rate=16000"
+        )
+    if codec.num_channels != 1:
+        raise ConfigError(
+            f"dset: SaShiMi models one channel, found {codec.num_channels}; encode the audio with num_channels=1"
+        )
+    return codec
+
+
+def _kept(drawn: Iterator[LikelyClip], lowest: float, highest: float) -> Iterator[LikelyClip]:
+    yield from keep_likely(list(drawn), lowest, highest)
+
+
+def _refuse_conditions(where: str, text: str | None, attributes: Mapping[str, Any]) -> None:
+    if text is not None or attributes:
+        told = "a text" if text is not None else ", ".join(attributes)
+        raise ConfigError(f"{where}: this model knows no conditions, found {told}; leave it out")

@@ -1,0 +1,41 @@
+"""A language model and its conditioners as one network: one forward, one optimiser, one checkpoint."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
+from solfa.models.lm.conditions import Conditions
+from solfa.models.lm.network import CodecLM, CodecLMConfig
+
+
+class ConditionedLM(nn.Module):
+    """Reads laid-out codes beside what is known about each clip."""
+
+    def __init__(self, lm: CodecLM, conditioners: ConditionerSet) -> None:
+        super().__init__()
+        self.lm, self.conditioners = lm, conditioners
+
+    def forward(self, inputs: Int64[Tensor, "B K S"], tokens: Mapping[str, Any]) -> Float[Tensor, "B K S V"]:
+        """Give the logits of what follows each step."""
+        conditions: Conditions = self.conditioners(tokens)
+        logits: Tensor = self.lm(inputs, conditions)
+        return logits
+
+
+def build_conditioned_lm(
+    model: CodecLMConfig,
+    conditions: ConditionsConfig,
+    num_codebooks: int,
+    codebook_size: int,
+    values_of: Callable[[str], Iterable[Any]] | None = None,
+) -> ConditionedLM:
+    """Size a model by its data; `values_of` gives what the training data hold in a column, to learn labels from."""
+    conditioners = ConditionerSet(conditions, model.dim)
+    sized = model.sized(num_codebooks, codebook_size, cross_attention=conditions.uses_cross_attention)
+    if values_of is not None:
+        columns = conditions.sources
+        conditioners.fit({name: values_of(columns[name]) for name in conditioners.to_fit})
+    return ConditionedLM(CodecLM(sized), conditioners)

@@ -1,0 +1,125 @@
+"""The card of what an experiment trained: a README beside the weights, and a picture of its curve.
+
+The head is what the Hugging Face Hub reads; the rest is what a person wants to know before using a model of others:
+what it is, what it was trained on and under which licences, by which settings, and how training went.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+from solfa.version import __version__
+
+CARD, CURVE = "README.md", "curve.svg"
+_WIDTH, _HEIGHT, _MARGIN = 480, 220, 40
+_COLOURS = {"train": "#8a3f7c", "valid": "#2f6f8f"}
+
+
+def write_card(
+    folder: Path,
+    *,
+    title: str,
+    what: str,
+    tag: str,
+    facts: Mapping[str, Any],
+    data_facts: Mapping[str, Any],
+    history: Sequence[Mapping[str, Mapping[str, float | None]]],
+    metric: str | None,
+    use: str,
+) -> None:
+    """Write `README.md`, and `curve.svg` if there is a history, into a folder of weights."""
+    parts = [
+        _head(tag, data_facts),
+        f"# {title}\n\n{what}\n",
+        f"```python\n{use}\n```\n",
+        _table("What it is", facts),
+        _table("What it was trained on", _data(data_facts)),
+        _licences(data_facts.get("licences") or {}),
+    ]
+    svg = curve_svg(history, metric or "loss")
+    if svg is not None:
+        (folder / CURVE).write_text(svg, encoding="utf-8")
+        parts.append(f"## How training went\n\n![{metric or 'loss'} over epochs]({CURVE})\n")
+    parts.append(f"Written by Solfa {__version__}.\n")
+    (folder / CARD).write_text("\n".join(part for part in parts if part), encoding="utf-8")
+
+
+def curve_svg(history: Sequence[Mapping[str, Mapping[str, float | None]]], metric: str) -> str | None:
+    """Draw a metric of training and validation over the epochs; None where there are not two values to draw."""
+    curves = {stage: [epoch.get(stage, {}).get(metric) for epoch in history] for stage in _COLOURS}
+    points = {
+        stage: [(place, value) for place, value in enumerate(values, 1) if value is not None]
+        for stage, values in curves.items()
+    }
+    values = [value for curve in points.values() for _, value in curve]
+    if len(values) < 2 or len(history) < 2:
+        return None
+    low, high = min(values), max(values)
+    x_scale = (_WIDTH - 2 * _MARGIN) / (len(history) - 1)
+    y_scale = (_HEIGHT - 2 * _MARGIN) / ((high - low) or 1.0)
+
+    def place(epoch: int, value: float) -> str:
+        return f"{_MARGIN + (epoch - 1) * x_scale:.1f},{_HEIGHT - _MARGIN - (value - low) * y_scale:.1f}"
+
+    lines = [
+        f'<polyline fill="none" stroke="{_COLOURS[stage]}" stroke-width="2" '
+        f'points="{" ".join(place(epoch, value) for epoch, value in curve)}"/>'
+        for stage, curve in points.items()
+        if len(curve) > 1
+    ]
+    labels = [
+        _text(_MARGIN, _MARGIN - 8, f"{metric}, {high:.4g}"),
+        _text(_MARGIN, _HEIGHT - _MARGIN + 14, f"{low:.4g}"),
+        _text(_WIDTH - _MARGIN, _HEIGHT - 8, f"epoch {len(history)}", "end"),
+        *(
+            _text(_WIDTH - _MARGIN, 16 + 14 * row, stage, "end", _COLOURS[stage])
+            for row, (stage, curve) in enumerate(points.items())
+            if len(curve) > 1
+        ),
+    ]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
+        f'font-size="11"><rect width="100%" height="100%" fill="#ffffff"/>{"".join(lines)}{"".join(labels)}</svg>\n'
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "#55515e") -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
+
+
+def _head(tag: str, data_facts: Mapping[str, Any]) -> str:
+    licences = list(data_facts.get("licences") or {})
+    # Whose data it was decides under which licence a model may go on; a card does not guess it.
+    lines = ["library_name: solfa", f"pipeline_tag: {tag}", "tags:", "- solfa", "- audio"]
+    note = f"# licences of the data: {json.dumps(licences)}" if licences else "# add the licence of the weights here"
+    return "\n".join(["---", *lines, note, "---", ""])
+
+
+def _data(data_facts: Mapping[str, Any]) -> dict[str, Any]:
+    seconds = data_facts.get("seconds")
+    known = {
+        "clips": data_facts.get("clips"),
+        "hours": None if seconds is None else f"{seconds / 3600:.2f}",
+        "digest of the clips": data_facts.get("digest"),
+        "fingerprint of the dataset": data_facts.get("fingerprint"),
+        "codec": data_facts.get("codec"),
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _licences(counts: Mapping[str, int]) -> str:
+    return _table("Licences of the data", {licence: f"{clips} clips" for licence, clips in counts.items()})
+
+
+def _table(title: str, rows: Mapping[str, Any]) -> str:
+    if not rows:
+        return ""
+    lines = [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows.items()]
+    return "\n".join([f"## {title}\n", "| | |", "|---|---|", *lines, ""])
+
+
+def _cell(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,82 @@
+"""What was trained is read from its folder alone; a folder that holds nothing trained is answered with a sentence."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from solfa.config import parse_config
+from solfa.errors import ConfigError, StoreError
+from solfa.generate.model import build_model, load_model
+from solfa.generate.trained_folder import TRAINING_ONLY, read_trained
+from solfa.solvers.config import SolverConfig
+from solfa.solvers.experiment import Experiment
+from solfa.xp.state_file import read_state
+from tests.solvers.toy import ToyConfig, ToySolver, toy_values
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Callable[..., Path]:
+    """Train the toy task and store its settings, some of them changed afterwards."""
+
+    def train(**stored: Any) -> Path:
+        cfg = parse_config(ToyConfig, toy_values(optim__epochs=2, optim__updates_per_epoch=2), "toy")
+        folder = tmp_path / "abc123"
+        ToySolver(cfg, Experiment(folder, "abc123")).run()
+        (folder / "config.json").write_text(json.dumps({**cfg.model_dump(mode="json"), **stored}))
+        return folder
+
+    return train
+
+
+def test_settings_weights_and_epoch_are_read(trained: Callable[..., Path]) -> None:
+    folder = trained()
+    found = read_trained(folder)
+    best = read_state(folder / "best.pt")
+    assert found.solver == "tests.solvers.toy:ToySolver" and found.config["hidden"] == 8
+    assert all(torch.equal(best["states"]["model"][name], value) for name, value in found.state.items())
+    assert found.about == {"epoch": best["epoch"], "metric": "loss", "value": best["value"]}
+
+
+def test_reading_changes_nothing_in_the_folder(trained: Callable[..., Path]) -> None:
+    folder = trained()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    read_trained(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_settings_of_training_are_those_that_every_solver_has() -> None:
+    assert TRAINING_ONLY | {"solver", "generate"} == set(SolverConfig.model_fields)
+
+
+@pytest.mark.parametrize("name", ["config.json", "best.pt"])
+def test_a_folder_without_settings_or_weights_is_refused(trained: Callable[..., Path], name: str) -> None:
+    folder = trained()
+    (folder / name).unlink()
+    with pytest.raises(ConfigError, match=f"abc123: expected a trained experiment.* found no {name}"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "keyword"),
+    [
+        ('{"solver": ', r"config\.json: .*no JSON"),
+        ("[]", r"config\.json: .*a list"),
+        ("{}", r"solver: expected one of .*lm.*, found 'None'"),
+        ('{"solver": "nobody.knows:It"}', r"nobody\.knows, which cannot be imported"),
+        ('{"solver": "compression"}', "does not generate"),
+    ],
+)
+def test_settings_that_are_none_get_one_sentence(trained: Callable[..., Path], content: str, keyword: str) -> None:
+    folder = trained()
+    (folder / "config.json").write_text(content)
+    with pytest.raises((ConfigError, StoreError), match=keyword):
+        load_model(folder)
+
+
+def test_a_task_that_does_not_say_how_it_generates_is_refused(trained: Callable[..., Path]) -> None:
+    with pytest.raises(ConfigError, match="set its attribute Generator"):
+        build_model(read_trained(trained()))
