@@ -158,7 +158,7 @@ def _refuse_existing(
     out: Path, requests: "Sequence[ClipRequest]", audio_format: str, overwrite: bool, is_streamed: bool
 ) -> None:
     from solfa.errors import ConfigError
-    from solfa.store.export.file_names import flat_name
+    from solfa.files.id_names import flat_name
     from solfa.ui.partial_clips import partial_path
 
     if out.exists() and not out.is_dir():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.peeked import PeekedSource
 from solfa.codecs.catalogue import Precision, load_codec
 from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.codecs.protocol import Codec
@@ -72,7 +73,8 @@ def encode(
     failure_limit = FailureLimit.parse(max_failed)
     if limit is not None and limit < 1:
         raise ConfigError(f"`limit`: expected at least 1 clip, found {limit}")
-    recordings = open_source(source, audio_root=_path(audio_root)) if isinstance(source, str | Path) else source
+    opened = open_source(source, audio_root=_path(audio_root)) if isinstance(source, str | Path) else source
+    recordings = PeekedSource(opened)
     encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
     chosen = codec_of(root) if codec is None else codec
     loaded = load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
@@ -104,7 +106,7 @@ def _path(path: str | Path | None) -> Path | None:
 
 def _settle_info(
     root: Path,
-    source: AudioSource,
+    source: PeekedSource,
     codec: Codec,
     device: str,
     segment_seconds: float | None,
@@ -115,7 +117,7 @@ def _settle_info(
     existing = read_info(root) if is_dataset(root) else None
     if existing is None:
         expect_new_dataset(root)
-        if next(iter(source.recordings()), None) is None:
+        if source.is_empty():
             raise ConfigError(f"{source.root}: expected audio files, found none; see `solfa encode --help` for sources")
     before = existing.parts if existing else {}
     values = {

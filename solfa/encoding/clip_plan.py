@@ -6,6 +6,7 @@ Nothing here opens a file or knows how many processes will do the work.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -39,27 +40,34 @@ def clip_id(key: str, start: int, stop: int, info: AudioInfo) -> str:
     return f"{key}@{start / info.sample_rate:09.3f}"
 
 
+def unprobed_clip(recording: Recording) -> PlannedClip:
+    """Plan a clip with what a source says of its recording; what the audio is, is not known yet."""
+    return PlannedClip(
+        id=recording.key,
+        key=recording.key,
+        uri=recording.uri,
+        size_bytes=recording.size_bytes,
+        mtime_ns=recording.mtime_ns,
+        member=recording.member,
+        member_offset=recording.member_offset,
+        member_size=recording.member_size,
+        caption=recording.caption,
+        metadata=recording.metadata,
+    )
+
+
 def clips_of(
     recording: Recording, info: AudioInfo | str, segment_seconds: float, sample_rate: int
 ) -> Iterator[PlannedClip]:
     """Plan the clips of one recording; `info` is a sentence if it cannot be read, which gives one failed clip."""
-    known = {
-        "key": recording.key,
-        "uri": recording.uri,
-        "size_bytes": recording.size_bytes,
-        "mtime_ns": recording.mtime_ns,
-        "member": recording.member,
-        "member_offset": recording.member_offset,
-        "member_size": recording.member_size,
-        "caption": recording.caption,
-        "metadata": recording.metadata,
-    }
+    known = unprobed_clip(recording)
     if isinstance(info, str):
-        yield PlannedClip(id=recording.key, error=info, **known)  # type: ignore[arg-type]
+        yield replace(known, error=info)
         return
     for start, stop in segment_bounds(info.num_samples, info.sample_rate, segment_seconds):
         first, last = resampled_span(start, stop, info.sample_rate, sample_rate)
-        yield PlannedClip(
+        yield replace(
+            known,
             id=clip_id(recording.key, start, stop, info),
             start=start,
             stop=stop,
@@ -68,7 +76,6 @@ def clips_of(
             source_num_channels=info.num_channels,
             source_num_samples=info.num_samples,
             source_format=info.format,
-            **known,  # type: ignore[arg-type]
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from solfa.audio.recording import Recording
-from solfa.store.plan_file import PlannedClip
+from solfa.encoding.clip_plan import unprobed_clip
 from solfa.store.shard_writer import Outcome
 
 
@@ -48,15 +48,9 @@ class RecordingIndex:
 def attach(outcome: Outcome, recording: Recording) -> Outcome:
     """Give a clip the key, place and metadata of its recording; what the old layout said of it goes before those."""
     clip = outcome.clip
-    known = PlannedClip(
+    known = replace(
+        unprobed_clip(recording),
         id=recording.key + clip.id.removeprefix(clip.key),
-        key=recording.key,
-        uri=recording.uri,
-        size_bytes=recording.size_bytes,
-        mtime_ns=recording.mtime_ns,
-        member=recording.member,
-        member_offset=recording.member_offset,
-        member_size=recording.member_size,
         num_samples=clip.num_samples,
         caption=recording.caption if clip.caption is None else clip.caption,
         metadata={**recording.metadata, **clip.metadata},

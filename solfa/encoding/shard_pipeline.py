@@ -7,10 +7,10 @@ syncing happen in a thread of their own.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ import torch
 
 from solfa.codecs.protocol import Codec
 from solfa.encoding.clip_plan import batch_bounds
+from solfa.encoding.encode_loop import encoded_batches
 from solfa.encoding.progress import Progress
 from solfa.encoding.read_ahead import DecodeAhead, Decoded, Target
 from solfa.errors import StoreError
@@ -96,23 +97,14 @@ def encode_claims(
         DecodeAhead(target, num_workers) as ahead,
         Behind(root, info, made_by) as behind,
     ):
-        batch: list[Decoded[Place]] = []
-        last_report: float | None = None
-        for decoded in ahead.decode(_places(taken)):
-            if last_report is None:  # the clock starts when there is something to encode
-                last_report = time.monotonic()
-            batch.append(decoded)
-            if not decoded.label.is_last:
-                continue
-            codec_start = time.monotonic()
-            outcomes = encode_batch(codec, batch, device)
-            now = time.monotonic()
-            behind.write(decoded.label.claim, outcomes)
+        encode = partial(encode_batch, codec, device=device)
+        for batch in encoded_batches(ahead, _places(taken), encode):
+            outcomes = batch.result
+            behind.write(batch.clips[-1].label.claim, outcomes)
             stored = [outcome for outcome in outcomes if outcome.array is not None]
             seconds = sum(outcome.num_samples for outcome in stored) / codec.sample_rate
             failed = len(outcomes) - len(stored)
-            emit(Progress(len(outcomes), failed, seconds, now - codec_start, now - last_report))
-            batch, last_report = [], now
+            emit(Progress(len(outcomes), failed, seconds, batch.codec_seconds, batch.wall_seconds))
 
 
 class Releasing:

@@ -6,9 +6,9 @@ import sys
 import pytest
 from hostile import encoded, flac_with_total, make_hostile_corpus, tone
 
-from solfa.audio.probe import probe
+from solfa.audio.probe import RECORDINGS_PER_CHUNK, probe, probe_in_chunks
 from solfa.audio.reader import read_span
-from solfa.audio.recording import AudioInfo, Location
+from solfa.audio.recording import AudioInfo, Location, Recording
 from solfa.audio.sources.choice import locate, open_source
 from solfa.errors import AudioError
 
@@ -101,3 +101,20 @@ def test_container_without_pyav_names_the_extra(tmp_path, monkeypatch):
     path.write_bytes(b"\x00\x00\x00\x20ftypM4A " + bytes(100))
     with pytest.raises(AudioError, match=r"pip install solfa\[av\]"):
         probe(Location(path, format_hint=".m4a"))
+
+
+def test_recordings_are_probed_in_order_and_only_as_they_are_asked_for(tmp_path):
+    (tmp_path / "a.wav").write_bytes(encoded(tone()))
+    asked = []
+
+    def recordings():
+        for number in range(RECORDINGS_PER_CHUNK + 3):
+            asked.append(number)
+            yield Recording(f"{number}", "a.wav") if number % 2 else Recording(f"{number}", "gone.wav", error="gone")
+
+    chunks = probe_in_chunks(tmp_path, recordings())
+    first = list(next(chunks))
+    assert len(first) == len(asked) == RECORDINGS_PER_CHUNK
+    assert [recording.key for recording, _ in first] == [str(number) for number in range(RECORDINGS_PER_CHUNK)]
+    assert first[0][1] == "gone" and isinstance(first[1][1], AudioInfo)
+    assert [len(list(chunk)) for chunk in chunks] == [3]

@@ -9,8 +9,8 @@ import pyarrow as pa
 from solfa.data.table.clip_table import ClipTable, TableIndex, index_table, keyed_rows
 from solfa.data.table.joined_clips import JoinedRows
 from solfa.errors import ConfigError
+from solfa.files.chunks import chunks
 from solfa.files.printable_names import escape_path
-from solfa.store.array_dataset import chunks
 from solfa.store.plan_file import metadata_text
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,6 @@ Every rank and every later run reads the same list, so ids never shift, whatever
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from solfa.audio.probe import probe_recording
+from solfa.audio.probe import probe_in_chunks
 from solfa.encoding.pre_encode.config_source import Collected, without_functions
 from solfa.encoding.pre_encode.items import MAX_BATCHES, Cut, items_of, shuffle_key
 from solfa.errors import ConfigError, StoreError
 from solfa.files.whole_files import publish, temporary_path
-from solfa.store.array_dataset import chunks
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip
 
-PROBES_AT_ONCE = 8
-RECORDINGS_PER_CHUNK = 512
 ROWS_PER_GROUP = 4096
 
 
@@ -60,18 +56,16 @@ def _record_batches(
     collected: Collected, cut: Cut, enough: int | None, on_recordings: Callable[[int], None]
 ) -> Iterator[pa.RecordBatch]:
     num_recordings = num_items = 0
-    with ThreadPoolExecutor(PROBES_AT_ONCE, thread_name_prefix="probe") as pool:
-        for chunk in chunks(collected.source.recordings(), RECORDINGS_PER_CHUNK):
-            infos = pool.map(lambda recording: probe_recording(collected.source.root, recording), chunk)
-            rows = []
-            for recording, info in zip(chunk, infos, strict=True):
-                rows += [item.as_row() for item in items_of(recording, info, cut)]
-                num_recordings += 1
-                on_recordings(num_recordings)
-            yield pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA)
-            num_items += len(rows)
-            if enough is not None and num_items >= enough:
-                return
+    for probed in probe_in_chunks(collected.source.root, collected.source.recordings()):
+        rows = []
+        for recording, info in probed:
+            rows += [item.as_row() for item in items_of(recording, info, cut)]
+            num_recordings += 1
+            on_recordings(num_recordings)
+        yield pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA)
+        num_items += len(rows)
+        if enough is not None and num_items >= enough:
+            return
 
 
 def read_lengths(out: Path) -> npt.NDArray[np.int64]:

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from solfa.encoding.encode_loop import encoded_batches
 from solfa.encoding.pre_encode.item_json import ItemDescriber, recording_path
 from solfa.encoding.pre_encode.items import Slot, items_of_rank, slot_of
 from solfa.encoding.pre_encode.listing import read_items, read_lengths
@@ -19,7 +20,7 @@ from solfa.encoding.pre_encode.summary import Failure
 from solfa.encoding.progress import Listener, Progress, Totals
 from solfa.encoding.read_ahead import DecodeAhead, Decoded, Target
 from solfa.environment.ranks import Rank
-from solfa.store.array_dataset import chunks
+from solfa.files.chunks import chunks
 from solfa.store.plan_file import PlannedClip
 
 
@@ -60,21 +61,12 @@ class Work:
         seconds = float(lengths[to_do].sum()) / self.target.sample_rate
         with DecodeAhead(self.target, num_workers) as ahead, ThreadPoolExecutor(1, "writer") as writer:
             writing: Future[None] | None = None
-            batch: Batch = []
-            last_report = time.monotonic()
-            for decoded in ahead.decode(self._places(stored)):
-                batch.append(decoded)
-                if not decoded.label.is_last:
-                    continue
-                started = time.monotonic()
-                encoded = self._encode(batch)
-                now = time.monotonic()
+            for batch in encoded_batches(ahead, self._places(stored), self._encode):
                 if writing is not None:
                     writing.result()
-                writing = writer.submit(self._write, batch, encoded)
-                self._count(batch, now - started, now - last_report)
+                writing = writer.submit(self._write, batch.clips, batch.result)
+                self._count(batch.clips, batch.codec_seconds, batch.wall_seconds)
                 self.listener.encoding(self.totals, len(to_do), seconds)
-                batch, last_report = [], now
             if writing is not None:
                 writing.result()
         return len(own)

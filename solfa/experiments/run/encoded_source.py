@@ -16,20 +16,14 @@ import torch
 
 from solfa.audio.sources.choice import open_source
 from solfa.codecs.catalogue import NAMES, BuiltIn, Quantized, load_codec
+from solfa.codecs.same_codec import absolute_spec, is_same_codec
 from solfa.codecs.spec import parse_spec
 from solfa.data.sources.dset import Dset, Source
 from solfa.encoding.api import encode
 from solfa.encoding.progress import Listener
+from solfa.encoding.recording_versions import Versions, compare_recordings, listed_versions, planned_versions
 from solfa.errors import ConfigError
-from solfa.experiments.run.reuse import (
-    Versions,
-    codec_fits,
-    compare_recordings,
-    listed_versions,
-    normal_spec,
-    planned_versions,
-    why_not,
-)
+from solfa.experiments.run.reuse import why_not
 from solfa.files.digest import value_sha256
 from solfa.files.printable_names import escape_path
 from solfa.store.layout import is_dataset, read_info
@@ -82,7 +76,7 @@ def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = 
 def cache_path(source: Source, cache_dir: Path) -> Path:
     """Name the dataset of some audio in the cache, after the audio, the codec and how it is cut."""
     path, root = Path(source.path).expanduser().resolve(), _folder(source.audio_root)
-    codec = None if source.codec is None else str(normal_spec(source.codec))
+    codec = None if source.codec is None else str(absolute_spec(source.codec))
     place = None if root is None else escape_path(root.resolve())
     key = value_sha256([escape_path(path), codec, source.segment_seconds, place])
     return cache_dir / f"{path.stem or 'audio'}-{key[:12]}.solfa"
@@ -97,7 +91,7 @@ def _refuse_audio_settings(source: Source, path: Path) -> None:
         if getattr(source, name) is not None:
             raise ConfigError(f"{path}: {name} is for audio, and this is a Solfa dataset; set it to null")
     stored = read_info(path).codec
-    if source.codec is not None and not codec_fits(source.codec, stored):
+    if source.codec is not None and not is_same_codec(source.codec, stored):
         raise ConfigError(f"{path}: was encoded with {stored}, not with {source.codec}; set codec to null, or to that")
 
 
