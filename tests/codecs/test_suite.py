@@ -12,14 +12,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from solfa.codecs.cpu import fast_dac_encoder, fast_encodec_encoder
-from solfa.codecs.dac import DacCodec
-from solfa.codecs.encodec import EncodecCodec
 from solfa.codecs.loading import load_codec
-from solfa.codecs.own import OwnCodec
 from solfa.codecs.protocol import Codec, Encoded
 from solfa.errors import ConfigError
 from tests.codecs import tiny
+from tests.codecs.double import in_double
 
 NAMES = [
     "mulaw", "mulaw_stereo", "linear", "encodec_24khz", "encodec_32khz", "encodec_48khz", "dac", "mimi", "oobleck",
@@ -120,13 +117,7 @@ def test_encoding_twice_gives_the_same_bytes(codec: Codec) -> None:
 
 def test_a_batch_equals_its_clips_one_by_one(name: str, specs: dict[str, str]) -> None:
     # In float64, so that what is compared is the structure and not the rounding of differently blocked products.
-    codec: Any = load_codec(specs[name])
-    if hasattr(codec, "model"):
-        codec.model.double()
-    if isinstance(codec, EncodecCodec | OwnCodec):  # the faster encoder has copies of the weights
-        codec._encoder = fast_encodec_encoder(codec.model)
-    if isinstance(codec, DacCodec):
-        codec._encoder = fast_dac_encoder(codec.model.encoder)
+    codec: Any = in_double(load_codec(specs[name]))
     audio = waveform(codec, 777, batch=5)
     together = codec.encode(audio)
     for place in range(5):
