@@ -13,10 +13,10 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from solfa.codecs.catalogue import load_codec
-from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
 from solfa.codecs.stable_audio_tools.tensor_names import fold_weight_norm
 from solfa.errors import ConfigError
 from tests.codecs import tiny
+from tests.codecs.double import in_double
 
 
 def edited(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -52,8 +52,7 @@ def noise(num_samples: int) -> torch.Tensor:
 def test_oobleck_latents_and_audio_equal_the_original_network(final_tanh: bool, tmp_path: Path) -> None:
     config = edited(tiny.OOBLECK_CONFIG, decoder__config__final_tanh=final_tanh)
     network = tiny.oobleck_network(config).double()
-    codec = load(tiny.make_stable_audio_oobleck(tmp_path, config=config))
-    codec.model.double()
+    codec = in_double(load(tiny.make_stable_audio_oobleck(tmp_path, config=config)))
     audio = noise(400)
     encoded = codec.encode(audio)
     with torch.no_grad():
@@ -73,9 +72,7 @@ def test_dac_codes_and_audio_equal_the_original_network(projected: bool, tmp_pat
         width = {"latent_dim": 32, "decoder__config__latent_dim": 32, "bottleneck__config__input_dim": 32}
         config = edited(config, encoder__config__latent_dim=None, **width)
     network = without_weight_norm(tiny.dac_network(config).double())
-    codec = load(tiny.make_stable_audio_dac(tmp_path, config=config))
-    codec.model.double()
-    codec._encoder = fast_dac_encoder(codec.model.encoder)  # which has copies of the weights
+    codec = in_double(load(tiny.make_stable_audio_dac(tmp_path, config=config)))
     audio = noise(400)
     with torch.no_grad():
         codes = network.codes(audio)
