@@ -67,5 +67,5 @@ def train(
     if (ddp or ddp_workers is not None) and rank.world_size == 1:
         from solfa.experiments.processes.ddp import start_workers
 
-        raise typer.Exit(start_workers(main, xp.argv, ddp_workers))
+        raise typer.Exit(start_workers(main, xp, ddp_workers))
     main.start(xp)

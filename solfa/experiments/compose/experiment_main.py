@@ -45,6 +45,7 @@ class ExperimentMain(DoraMain):
         """Take what runs an experiment, which raises a SolfaError for what a user can act on."""
         with sentences(), _one_line():
             self.environment = load_environment(os.environ)
+            self._validated: tuple[XP, Settings] | None = None
             super().__init__(run, config_path="conf")
 
     def compose(self, argv: Sequence[str]) -> XP:
@@ -63,8 +64,11 @@ class ExperimentMain(DoraMain):
         return xp
 
     def settings(self, xp: XP) -> Settings:
-        """Validate what was composed."""
-        return read_settings(plain(xp.cfg), self.environment, [key_of(text) for text in xp.argv])
+        """Validate what was composed, once for all who ask about the same experiment in turn."""
+        if self._validated is None or self._validated[0] is not xp:
+            settings = read_settings(plain(xp.cfg), self.environment, [key_of(text) for text in xp.argv])
+            self._validated = (xp, settings)
+        return self._validated[1]
 
     def check(self, xp: XP, *, is_cleared: bool = False) -> None:
         """Validate the settings, and compare them with those the experiment was begun with unless it starts anew."""

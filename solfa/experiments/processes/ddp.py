@@ -22,6 +22,8 @@ from solfa.experiments.processes.children import GRACE_SECONDS, Family
 from solfa.xp.layout import worker_log_path
 
 if TYPE_CHECKING:
+    from dora.xp import XP
+
     from solfa.experiments.compose.experiment_main import ExperimentMain
 
 RUN = "SOLFA_RUN"
@@ -96,14 +98,12 @@ def _failure(rank: int, code: int, logs: Sequence[Path | None]) -> int:
     return code if code > 0 else 1
 
 
-def start_workers(main: "ExperimentMain", argv: Sequence[str], num_workers: int | None = None) -> int:
-    """Check an experiment's settings, and run it as several processes."""
-    if num_workers is not None and num_workers < 1:
-        raise ConfigError(f"workers: expected at least 1 process, found {num_workers}")
-    xp = main.compose(argv)
-    main.check(xp)
+def start_workers(main: "ExperimentMain", xp: "XP", ddp_workers: int | None = None) -> int:
+    """Run an experiment whose settings were checked as several processes."""
+    if ddp_workers is not None and ddp_workers < 1:
+        raise ConfigError(f"`ddp_workers`: expected at least 1 process, found {ddp_workers}")
     main.init_xp(xp)
-    environments = worker_environments(os.environ, num_workers or default_workers(), free_port(), secrets.token_hex(8))
+    environments = worker_environments(os.environ, ddp_workers or default_workers(), free_port(), secrets.token_hex(8))
     return run_workers(run_command(main, xp.argv), environments, xp.folder)
 
 
@@ -120,7 +120,9 @@ def supply_dora() -> None:
 
     def start_ddp_workers(main: "ExperimentMain", argv: Sequence[str], num_workers: int | None = None) -> None:
         with sentences():
-            sys.exit(start_workers(main, argv, num_workers))
+            xp = main.compose(argv)
+            main.check(xp)
+            sys.exit(start_workers(main, xp, num_workers))
 
     def check_first(main: "ExperimentMain", argv: Sequence[str]) -> None:
         with sentences():

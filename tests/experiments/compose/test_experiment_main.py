@@ -100,3 +100,10 @@ def test_partitions_come_from_the_team(main, monkeypatch, tmp_path):
     slurm = make_main().get_slurm_config()
     assert (slurm.partition, slurm.exclude) == ("gpu", "node7")
     assert main.get_slurm_config().partition is None
+
+
+def test_settings_are_validated_once_for_one_experiment_and_anew_for_another(main):
+    xp = main.compose(["solver=own"])
+    assert main.settings(xp) is main.settings(xp)
+    other = main.compose(["solver=own", "optim.epochs=7"])
+    assert main.settings(other).cfg.optim.epochs == 7 != main.settings(xp).cfg.optim.epochs
