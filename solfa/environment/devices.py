@@ -1,10 +1,10 @@
-"""Which device of this machine computes."""
+"""Which device of this machine to compute on."""
 
 from solfa.errors import ConfigError
 
 
 def choose_device(device: str) -> str:
-    """Take the best device there is, or the one that was asked for, if it is there."""
+    """Return the best device of this machine, or the requested one if it exists."""
     import torch
 
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
@@ -13,5 +13,5 @@ def choose_device(device: str) -> str:
     kind = device.partition(":")[0]
     if not available.get(kind, False):
         there = ", ".join(name for name, found in available.items() if found)
-        raise ConfigError(f"device: torch finds no {device} on this machine; there is {there}")
+        raise ConfigError(f"device: torch finds no {device} on this machine; available: {there}")
     return device

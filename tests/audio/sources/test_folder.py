@@ -65,11 +65,8 @@ def test_what_cannot_be_read_becomes_a_recording_with_a_reason(tmp_path):
     (tmp_path / "dangling.wav").symlink_to("nowhere")
     os.mkfifo(tmp_path / "fifo.flac")
     errors = {recording.key: recording.error for recording in open_source(tmp_path).recordings()}
-    assert errors == {
-        "dangling.wav": "the link is broken",
-        "fifo.flac": "is a FIFO, not a regular file",
-        "ok.wav": None,
-    }
+    assert sorted(errors) == ["dangling.wav", "fifo.flac", "ok.wav"] and errors["ok.wav"] is None
+    assert "link" in str(errors["dangling.wav"]) and "FIFO" in str(errors["fifo.flac"])
 
 
 def test_captions_and_metadata_beside_the_audio_are_read(tmp_path):
