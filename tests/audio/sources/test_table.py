@@ -142,7 +142,7 @@ def test_folder_that_holds_a_manifest_is_just_a_folder(tmp_path):
         ("t.csv", "path,caption\nx.wav\n", r"t\.csv, line 2: expected 2 columns, found 1"),
         ("t.csv", "path,caption\nx.wav,a,b\n", r"line 2: expected 2 columns, found 3"),
         ("t.csv", 'path\n"x.wav\n', r"line 2: unexpected end of data"),
-        ("t.csv", "path,path\nx.wav,y.wav\n", r"line 1: expected every column once, found 'path' twice"),
+        ("t.csv", "path,path\nx.wav,y.wav\n", r"line 1: .*found 'path' twice"),
     ],
 )
 def test_malformed_table_is_named_with_its_line(tmp_path, name, content, message):
