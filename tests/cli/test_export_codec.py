@@ -143,7 +143,7 @@ def test_what_cannot_be_exported_is_said_in_one_sentence(
 
 def test_an_unknown_signature_is_one_sentence(export: SolfaMain, tmp_path: Path) -> None:
     code, output = export("c0dec001", tmp_path / "codec")
-    assert code == 2 and f"c0dec001: no such experiment in {tmp_path}/dora/xps; the nearest are {SIG}" in output
+    assert code == 2 and f"c0dec001: no such experiment in {tmp_path}/dora/xps; did you mean {SIG}?" in output
 
 
 def test_help_has_an_example(export: SolfaMain) -> None:

@@ -120,9 +120,9 @@ def test_a_damaged_history_is_named_and_the_rest_is_shown(solfa_info, dora_dir):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["9521b0aa"], "9521b0aa: no such experiment in XPS; the nearest are 9521b0af"),
+        (["9521b0aa"], "9521b0aa: no such experiment in XPS; did you mean 9521b0af"),
         (["zzz"], "the latest are "),
-        (["95"], "95: 2 experiments in XPS begin so (9521b0af, 95aa0001); give more of it"),
+        (["95"], "95: 2 experiments in XPS start like that (9521b0af, 95aa0001)"),
         (
             ["9521", "-t", "--json"],
             "expected one of --metrics, --tail, --log, --config, --json, found --tail and",
