@@ -26,9 +26,9 @@ from solfa.errors import ConfigError
 from solfa.experiments.run.reuse import why_not
 from solfa.files.digest import value_sha256
 from solfa.files.printable_names import escape_path
+from solfa.spelling import plural
 from solfa.store.layout import is_dataset, read_info
 from solfa.store.status import read_status
-from solfa.ui.numbers import plural
 
 log = logging.getLogger(__name__)
 
