@@ -8,7 +8,7 @@ from solfa.errors import ConfigError
 
 @dataclass(frozen=True)
 class Encoders:
-    """How many encoder processes run here, on which devices, and how many processes decode for each."""
+    """How many encoder processes run here, on which devices, and with how many decoding processes each."""
 
     device: str
     count: int
@@ -17,7 +17,7 @@ class Encoders:
 
     @classmethod
     def choose(cls, device: str, count: int | None, num_workers: int | None, rank: Rank) -> "Encoders":
-        """Fill in what the user left open: one encoder per core or GPU."""
+        """Fill in what the user left open: by default one encoder per core or GPU."""
         import torch
 
         if count is not None and count < 1:
@@ -30,7 +30,7 @@ class Encoders:
         available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
         if not available.get(kind, False):
             usable = [name for name, works in available.items() if works]
-            raise ConfigError(f"`device={device}`: not usable here, expected one of {', '.join(usable)} or auto")
+            raise ConfigError(f"`device={device}`: not available here, expected one of {', '.join(usable)} or auto")
         cores = max(1, usable_cores() // rank.local_world_size)
         if kind == "cpu":
             return cls("cpu", count or cores, 1 if num_workers is None else num_workers, rank)
@@ -38,7 +38,7 @@ class Encoders:
         return cls(device, count or gpus, min(4, cores) if num_workers is None else num_workers, rank)
 
     def device_of(self, index: int) -> str:
-        """Name the device of one encoder."""
+        """Return the device of one encoder."""
         if self.device != "cuda":
             return self.device
         return f"cuda:{self.rank.local_rank + index}"
