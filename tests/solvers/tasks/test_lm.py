@@ -225,7 +225,7 @@ def test_musicgen_checkpoint_is_tuned_here_and_goes_back_to_transformers(tmp_pat
         data, model=sizes, conditioner={"conditioners": {"description": text}}, continue_from=str(source)
     )
     solver = solver_of(tmp_path / "xp", values)
-    solver._persistence.restore()
+    solver.restore()
     conditioner = solver.network.conditioners.conditioners["description"]
     assert torch.equal(conditioner.output_proj.weight, theirs.enc_to_dec_proj.weight)
     solver.run()
