@@ -14,7 +14,7 @@ from solfa.errors import AudioError
 from solfa.files.chunks import chunks
 
 MAX_SAMPLES_PER_BYTE = 8192
-"""No codec stores more: FLAC's constant blocks, the densest, hold 4,681 samples in a byte of silence."""
+"""No codec is denser: FLAC's constant blocks hold 4,681 samples per byte of silence."""
 MIN_SAMPLE_RATE, MAX_SAMPLE_RATE = 1_000, 1_536_000
 MAX_CHANNELS = 256
 PROBES_AT_ONCE = 8
@@ -25,7 +25,7 @@ Probed = tuple[Recording, AudioInfo | str]
 
 
 def probe(location: Location) -> AudioInfo:
-    """Read a recording's header, refusing with a reason what cannot be read or what cannot be true."""
+    """Read a recording's header; refuse, with a reason, what cannot be read or cannot be true."""
     with open_range(location) as file:
         info = pyav.measure(file) if _needs_av(file, location) else sndfile.measure(file)
         fault = _fault(info, file.size)
@@ -69,7 +69,7 @@ def probe_audio(path: str | Path) -> AudioInfo:
 
 
 def probe_recording(root: Path, recording: Recording) -> AudioInfo | str:
-    """Probe a recording of a source whose root is `root`; of one that cannot be read, give the reason.
+    """Probe a recording of a source whose root is `root`; if it cannot be read, return the reason.
 
     >>> from solfa.audio import open_source, probe_recording
     >>> source = open_source("audio/")

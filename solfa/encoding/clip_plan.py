@@ -18,14 +18,14 @@ from solfa.store.plan_file import PlannedClip
 SHARDS_WANTED = 64
 MIN_SHARD_SECONDS, MAX_SHARD_SECONDS = 120.0, 36_000.0
 MAX_SHARD_BYTES = 192 << 20
-"""A part is cut into about 64 shards: little is lost when a process is killed, and many processes find work. Shards
-hold at least two minutes, so that small collections do not become many files, and at most ten hours of audio."""
+"""A part is cut into about 64 shards: little is lost if a process is killed, and many processes find work. Shards hold
+at least two minutes of audio, so that small collections do not become many files, and at most ten hours."""
 
 MAX_BATCH_CLIPS = 64
 
 
 def segment_bounds(num_samples: int, sample_rate: int, segment_seconds: float) -> list[tuple[int, int]]:
-    """Cut a recording into consecutive segments that cover all of it; 0 seconds keeps it whole."""
+    """Cut a recording into consecutive segments that cover all of it; 0 seconds keeps it in one piece."""
     step = round(segment_seconds * sample_rate)
     if segment_seconds == 0 or step >= num_samples:
         return [(0, num_samples)]
@@ -34,7 +34,7 @@ def segment_bounds(num_samples: int, sample_rate: int, segment_seconds: float) -
 
 
 def clip_id(key: str, start: int, stop: int, info: AudioInfo) -> str:
-    """Name a clip after its recording, and after where it starts if it is not all of it."""
+    """Name a clip after its recording, plus its start if it is only a part of it."""
     if (start, stop) == (0, info.num_samples):
         return key
     return f"{key}@{start / info.sample_rate:09.3f}"
@@ -59,7 +59,7 @@ def unprobed_clip(recording: Recording) -> PlannedClip:
 def clips_of(
     recording: Recording, info: AudioInfo | str, segment_seconds: float, sample_rate: int
 ) -> Iterator[PlannedClip]:
-    """Plan the clips of one recording; `info` is a sentence if it cannot be read, which gives one failed clip."""
+    """Plan the clips of one recording; if `info` is the reason why it cannot be read, that is one failed clip."""
     known = unprobed_clip(recording)
     if isinstance(info, str):
         yield replace(known, error=info)
@@ -80,7 +80,7 @@ def clips_of(
 
 
 def shard_bounds(seconds: npt.NDArray[np.float64], bytes_per_second: float) -> list[tuple[int, int]]:
-    """Cut the clips of a part into shards of consecutive clips, by the audio they hold."""
+    """Cut the clips of a part into shards of consecutive clips with similar amounts of audio."""
     if not len(seconds):
         return []
     total = float(seconds.sum())
@@ -92,7 +92,7 @@ def shard_bounds(seconds: npt.NDArray[np.float64], bytes_per_second: float) -> l
 
 
 def batch_bounds(clips: Sequence[PlannedClip], batch_seconds: float, sample_rate: int) -> list[tuple[int, int]]:
-    """Group consecutive clips of exactly equal length, up to `batch_seconds` or 64; a failed clip stands alone."""
+    """Group consecutive clips of exactly equal length, up to `batch_seconds` or 64; a failed clip is on its own."""
     bounds: list[tuple[int, int]] = []
     for index, clip in enumerate(clips):
         if bounds:

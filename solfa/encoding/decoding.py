@@ -1,4 +1,4 @@
-"""Back from a dataset to sound: decode clips to files, and find the recordings they came from."""
+"""From a dataset back to audio: decode clips to files, and find the recordings they came from."""
 
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -17,12 +17,12 @@ from solfa.store.shard_reader import Clip
 
 
 class DecodeReport(NamedTuple):
-    """What was written where."""
+    """What was written."""
 
     clips: int
     seconds: float
     skipped: int
-    """Files that existed already."""
+    """Files that already existed."""
 
 
 def decode_dataset(
@@ -33,7 +33,7 @@ def decode_dataset(
     extension: str = ".wav",
     on_clip: Callable[[int, int], None] = lambda done, total: None,
 ) -> DecodeReport:
-    """Decode every clip to an audio file named after its id; files that exist are kept, so it can be repeated.
+    """Decode every clip to an audio file named after its id; existing files are kept, so it can be repeated.
 
     >>> import solfa
     >>> from solfa.encoding import decode_dataset
@@ -84,7 +84,7 @@ def file_name(clip_id: str, extension: str) -> PurePosixPath:
 
 
 def originals(source_root: Path, codec: Codec) -> Callable[[Clip], np.ndarray[Any, Any] | None]:
-    """Make a function that reads the recording of a clip at the codec's rate, or gives None if it is not there."""
+    """Make a function that reads a clip's recording at the codec's rate, or returns None if it is not there."""
 
     def read(clip: Clip) -> np.ndarray[Any, Any] | None:
         source = clip.source

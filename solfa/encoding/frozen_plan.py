@@ -1,6 +1,6 @@
-"""Freeze the plan: list the source, probe what is new, cut it into clips and shards, and write it down once.
+"""Freeze the plan: list the source, probe what is new, cut it into clips and shards, and store the result once.
 
-Rows go through a temporary Arrow file, so that planning a million clips takes no more memory than planning a hundred.
+Rows go through a temporary Arrow file, so planning a million clips takes no more memory than planning a hundred.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from solfa.store.schema import ArraySpec
 
 @dataclass
 class PlanningReport:
-    """What planning found: how much is new, and which known recordings are no longer what they were."""
+    """What planning found: how much is new, and which known recordings have changed."""
 
     recordings: int = 0
     new_clips: int = 0
@@ -39,13 +39,13 @@ def extend_plan(
     limit: int | None = None,
     on_recordings: Callable[[int], None] = lambda count: None,
 ) -> PlanningReport:
-    """Add a part for the recordings that no part has yet; with nothing new, write nothing.
+    """Add a part with the recordings that are not in the plan yet; if there are none, write nothing.
 
-    `limit` stops after the recording with which the whole plan reaches that many clips.
+    `limit` stops after the recording that brings the whole plan to that many clips.
     """
     while True:
         report = PlanningReport()
-        # Counted before reading what is known: if another process adds a part meanwhile, ours cannot take its number.
+        # Counted before reading the plan: if another process adds a part meanwhile, ours cannot take its number.
         part = len(plan_parts(root))
         known = planned_versions(root)
         fresh = _fresh(source, known, report, on_recordings)
@@ -104,7 +104,7 @@ def _spool_clips(
 
 
 def _shard_tables(spool: Path, bounds: list[tuple[int, int]]) -> Iterator[pa.Table]:
-    """Yield the rows of each shard, ordered by length and then by id, so that equal lengths stand together."""
+    """Yield the rows of each shard, ordered by length and then by id, so that equal lengths are adjacent."""
     with pa.memory_map(str(spool)) as source:
         clips = pa.ipc.open_file(source).read_all()
         for start, stop in bounds:

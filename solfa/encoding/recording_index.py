@@ -1,4 +1,4 @@
-"""Find the recording that an imported clip was made from, by the names that old layouts keep of it."""
+"""Find the recording that an imported clip was made from, by the names that older layouts record."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -26,7 +26,7 @@ _NAMES: tuple[Callable[[Recording], str], ...] = (
     lambda recording: PurePosixPath(recording.key).name,
     lambda recording: PurePosixPath(recording.key).stem,
 )
-"""What a recording may be called, the surest first. A dataset config puts its collection's id in front of each key."""
+"""What a recording may be called, most reliable first. A dataset config puts its collection's id before each key."""
 
 
 class RecordingIndex:
@@ -37,7 +37,7 @@ class RecordingIndex:
         for recording in recordings:
             for tier, name_of in zip(self._tiers, _NAMES, strict=True):
                 name = name_of(recording)
-                # A name that two recordings share finds neither.
+                # A name shared by two recordings finds neither.
                 tier[name] = None if name in tier else recording
 
     def find(self, key: str) -> Recording | None:
@@ -46,7 +46,7 @@ class RecordingIndex:
 
 
 def attach(outcome: Outcome, recording: Recording) -> Outcome:
-    """Give a clip the key, place and metadata of its recording; what the old layout said of it goes before those."""
+    """Give a clip the key, place and metadata of its recording; what the old layout said about it wins."""
     clip = outcome.clip
     known = replace(
         unprobed_clip(recording),

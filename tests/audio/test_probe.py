@@ -62,14 +62,14 @@ def test_probe_tells_the_exact_length(corpus, name, expected):
 def test_implausible_claims_are_refused_before_memory_is_asked_for(tmp_path):
     path = tmp_path / "x.flac"
     path.write_bytes(flac_with_total(2**36 - 1))
-    with pytest.raises(AudioError, match=r"claims 68,719,476,735 samples, which .* bytes cannot hold"):
+    with pytest.raises(AudioError, match="68,719,476,735 samples"):
         probe(Location(path))
 
 
 def test_implausible_rate_is_refused(tmp_path):
     path = tmp_path / "x.wav"
     path.write_bytes(encoded(tone(100), 12))
-    with pytest.raises(AudioError, match="sample rate of 12 Hz"):
+    with pytest.raises(AudioError, match="12 Hz"):
         probe(Location(path))
 
 
@@ -89,9 +89,9 @@ def test_what_is_not_a_file_is_refused_without_opening_it(tmp_path):
 def test_huge_or_cut_tar_members_are_refused(tmp_path):
     path = tmp_path / "x.tar"
     path.write_bytes(bytes(100))
-    with pytest.raises(AudioError, match="more than the 2,147,483,648"):
+    with pytest.raises(AudioError, match="2,147,483,648"):
         probe(Location(path, 0, 2**31 + 1))
-    with pytest.raises(AudioError, match="ends 50 bytes before"):
+    with pytest.raises(AudioError, match="50 bytes"):
         probe(Location(path, 50, 100))
 
 

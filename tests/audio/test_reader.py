@@ -145,7 +145,7 @@ def test_only_the_span_is_decoded(tmp_path):
     location = place(tmp_path, encoded(audio, subtype="FLOAT"))
     info = probe(location)
     assert read_span(location, info, 0, 30_000, 24000, 1).shape == (1, 45_000)
-    with pytest.raises(AudioError, match="not a finite number, at 40,000"):
+    with pytest.raises(AudioError, match=r"40,000\b.*finite"):
         read_span(location, info, 30_000, 48_000, 24000, 1)
     # The filter reaches over the joint: a span that ends just before the damage is damaged, too.
     with pytest.raises(AudioError, match="finite"):
@@ -158,7 +158,7 @@ def test_truncated_file_gives_its_beginning_and_a_reason_for_the_rest(tmp_path):
     info = probe(location)
     assert info.num_samples == 48_000
     assert read_span(location, info, 0, 20_000, 16000, 1).shape == (1, 20_000)
-    with pytest.raises(AudioError, match=r"truncated: header says 48,000 samples, found 20,000"):
+    with pytest.raises(AudioError, match=r"truncated: .*48,000.* found 20,000"):
         read_span(location, info, 16_000, 32_000, 16000, 1)
     with pytest.raises(AudioError, match="truncated"):
         read_span(location, info, 40_000, 48_000, 16000, 1)

@@ -162,26 +162,23 @@ def lose_the_release(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "sentence"),
+    ("damage", "words"),
     [
-        (
-            damage_a_weight,
-            r"solfa_24khz: .*: expected the fingerprint .*, found .*; .*damaged or exchanged: install Solfa",
-        ),
-        (damage_the_header, "model.safetensors|the weights do not fit"),
-        (cut, "model.safetensors: not a safetensors file"),
-        (exchange_the_config, r"expected the fingerprint .*, found .*damaged or exchanged: install Solfa again"),
-        (lose_the_release, "release.json: no such file"),
+        (damage_a_weight, r"solfa_24khz: .*fingerprint .*found .*install Solfa"),
+        (damage_the_header, r"model\.safetensors|weights"),
+        (cut, r"model\.safetensors: "),
+        (exchange_the_config, r"solfa_24khz: .*fingerprint .*found .*install Solfa"),
+        (lose_the_release, r"release\.json: no such file"),
     ],
 )
 def test_damaged_and_exchanged_files_are_refused_with_one_sentence(
-    damage: Callable[[Path], None], sentence: str, tmp_path: Path
+    damage: Callable[[Path], None], words: str, tmp_path: Path
 ) -> None:
     shutil.copytree(ROOT / NAME, tmp_path / NAME)
     copied: Any = BuiltIn(NAME, tmp_path)
     assert copied.load({}, "cpu", "fp32").spec == f"{NAME}:num_codebooks=8"
     damage(tmp_path / NAME)
-    with pytest.raises(ConfigError, match=sentence) as refused:
+    with pytest.raises(ConfigError, match=words) as refused:
         copied.load({"num_codebooks": 2}, "cpu", "fp32")
     assert "\n" not in str(refused.value)
 

@@ -274,7 +274,7 @@ def test_weights_that_do_not_fit_are_refused_by_name(name: str, tmp_path: Path) 
     for edit, expected in (
         (lambda tensors: tensors.pop(gone), rf"missing .*{gone.rpartition('.')[0].rpartition('.')[2]}\.bias"),
         (lambda tensors: tensors.update({"encoder.foreign": torch.ones(2)}), r"unexpected .*encoder\.foreign"),
-        (lambda tensors: tensors.update({changed: torch.ones(1, 1)}), r"of another shape .*bias \[1, 1\]"),
+        (lambda tensors: tensors.update({changed: torch.ones(1, 1)}), r"shape.* .*bias \[1, 1\]"),
     ):
         edited = dict(state)
         edit(edited)
@@ -291,7 +291,7 @@ def test_audio_with_other_channels_is_refused(codec: Codec) -> None:
 def test_unknown_options_are_refused_with_the_nearest(name: str, specs: dict[str, str]) -> None:
     option, meant = ("bit", "bits") if name.startswith(SAMPLES) else ("num_codebook", "num_codebooks")
     option, meant = ("with_scales", "with_scale") if "oobleck" in name else (option, meant)
-    with pytest.raises(ConfigError, match=rf"{option}: unknown field, did you mean '{meant}'"):
+    with pytest.raises(ConfigError, match=rf"{option}: .*did you mean '{meant}'"):
         load_codec(specs[name], **{option: 8})
 
 

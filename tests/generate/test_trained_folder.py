@@ -56,17 +56,17 @@ def test_settings_of_training_are_those_that_every_solver_has() -> None:
 def test_a_folder_without_settings_or_weights_is_refused(trained: Callable[..., Path], name: str) -> None:
     folder = trained()
     (folder / name).unlink()
-    with pytest.raises(ConfigError, match=f"abc123: expected a trained experiment.* found no {name}"):
+    with pytest.raises(ConfigError, match=f"abc123: .*trained.* no {name}"):
         load_model(folder)
 
 
 @pytest.mark.parametrize(
     ("content", "keyword"),
     [
-        ('{"solver": ', r"config\.json: .*no JSON"),
+        ('{"solver": ', r"config\.json: .*JSON"),
         ("[]", r"config\.json: .*a list"),
-        ("{}", r"solver: expected one of .*lm.*, found 'None'"),
-        ('{"solver": "nobody.knows:It"}', r"nobody\.knows, which cannot be imported"),
+        ("{}", r"solver: .*lm.*, found 'None'"),
+        ('{"solver": "nobody.knows:It"}', r"nobody\.knows.*PYTHONPATH"),
         ('{"solver": "compression"}', "does not generate"),
     ],
 )
@@ -78,5 +78,5 @@ def test_settings_that_are_none_get_one_sentence(trained: Callable[..., Path], c
 
 
 def test_a_task_that_does_not_say_how_it_generates_is_refused(trained: Callable[..., Path]) -> None:
-    with pytest.raises(ConfigError, match="set its attribute Generator"):
+    with pytest.raises(ConfigError, match="attribute Generator"):
         build_model(read_trained(trained()))

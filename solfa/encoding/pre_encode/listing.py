@@ -1,6 +1,6 @@
 """The frozen list of items, `OUT/items.parquet`: written once, in its final order, before anything is encoded.
 
-Every rank and every later run reads the same list, so ids never shift, whatever happens to the source meanwhile.
+Every rank and every later run reads the same list, so ids never shift, whatever happens to the source in the meantime.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ ROWS_PER_GROUP = 4096
 
 
 def list_path(out: Path) -> Path:
-    """Name the list."""
+    """Return the path of the list."""
     return out / "items.parquet"
 
 
@@ -35,7 +35,7 @@ def freeze_list(
     max_items: int | None,
     on_recordings: Callable[[int], None],
 ) -> None:
-    """Write the list unless it is there; of several processes that do, the first wins."""
+    """Write the list unless it exists; if several processes write it, the first wins."""
     if list_path(out).exists():
         return
     enough = None if shuffle else max_items
@@ -69,20 +69,20 @@ def _record_batches(
 
 
 def read_lengths(out: Path) -> npt.NDArray[np.int64]:
-    """Read how many samples each item of the list has, 0 where it cannot be read."""
+    """Read how many samples each item of the list has; 0 if it cannot be read."""
     with _open(out) as file:
         lengths: npt.NDArray[np.int64] = file.read(columns=["num_samples"])["num_samples"].to_numpy()
         return lengths
 
 
 def read_items(out: Path) -> Iterator[PlannedClip]:
-    """Read the list in order, a group of rows in memory at a time."""
+    """Read the list in order, with one group of rows in memory at a time."""
     with _open(out) as file:
         for group in range(file.num_row_groups):
             try:
                 rows = file.read_row_group(group).to_pylist()
             except (pa.ArrowException, OSError) as error:
-                raise StoreError(f"{list_path(out)}: cannot be read ({error}); the file was damaged") from None
+                raise StoreError(f"{list_path(out)}: cannot be read ({error}); the file is damaged") from None
             for row in rows:
                 yield PlannedClip.from_row(row)
 
@@ -95,18 +95,18 @@ def _open(out: Path) -> pq.ParquetFile:
 
 
 def check_capacity(num_items: int, batch_size: int, world_size: int) -> None:
-    """Refuse a list with more batches than ids have numbers for."""
+    """Refuse a list with more batches than ids can number."""
     batches = -(-num_items // batch_size)
     if -(-batches // world_size) > MAX_BATCHES:
         needed = -(-num_items // (MAX_BATCHES * world_size))
         raise ConfigError(
-            f"batch_size {batch_size}: {batches:,} batches do not fit into 13-digit ids; "
+            f"batch_size {batch_size}: {batches:,} batches are too many for 13-digit ids; "
             f"expected a batch_size of at least {needed}, or fewer recordings"
         )
 
 
 def new_recordings(out: Path, collected: Collected) -> list[str]:
-    """List recordings that came to the source after the list was frozen."""
+    """List recordings that were added to the source after the list was frozen."""
     with _open(out) as file:
         known = set(file.read(columns=["key"])["key"].to_pylist())
     found = without_functions(collected.source).recordings()

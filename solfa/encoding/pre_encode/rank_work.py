@@ -1,7 +1,7 @@
 """The work of one rank: go through its batches, encode what is missing, write one batch behind the codec.
 
-A batch of which anything is missing is decoded and encoded as a whole, in the composition it always has, so that an
-item is the same to the bit whenever it is encoded; only what is missing is written.
+If anything of a batch is missing, the whole batch is decoded and encoded, always with the same items, so that an item
+is bit-identical whenever it is encoded; only what is missing is written.
 """
 
 import time
@@ -25,7 +25,7 @@ from solfa.store.plan_file import PlannedClip
 
 
 class Place(NamedTuple):
-    """Where an item stands in the list, and whether it is still to be written."""
+    """Where an item is in the list, and whether it still has to be written."""
 
     item: int
     slot: Slot
@@ -39,7 +39,7 @@ Batch = list[Decoded[Place]]
 
 @dataclass
 class Work:
-    """One rank at work: its parts, and what it has done."""
+    """The work of one rank: what it needs, and what it has done."""
 
     folder: RankFolder
     rank: Rank
@@ -72,7 +72,7 @@ class Work:
         return len(own)
 
     def _places(self, stored: set[str]) -> Iterator[tuple[Place, PlannedClip]]:
-        """List the items of this rank's batches that lack something."""
+        """List the items of this rank's batches that are incomplete."""
         for number, items in enumerate(chunks(read_items(self.folder.out), self.batch_size)):
             if number % self.rank.world_size != self.rank.rank:
                 continue
@@ -84,7 +84,7 @@ class Work:
                 yield Place(first + position, slot, slot.id not in stored, position + 1 == len(items)), item
 
     def _encode(self, batch: Batch) -> list[EncodedItem]:
-        """Encode the readable items of a batch, unless none of them has to be written."""
+        """Encode the readable items of a batch, unless there is nothing to write."""
         if not any(decoded.label.is_missing and decoded.audio is not None for decoded in batch):
             return []
         return self.encoder.encode([decoded.audio for decoded in batch if decoded.audio is not None])

@@ -110,10 +110,10 @@ def test_torch_checkpoints_load_with_and_without_a_state_dict_key(tmp_path: Path
 def test_a_checkpoint_that_would_run_code_is_refused(tmp_path: Path) -> None:
     config = tiny.make_stable_audio_oobleck(tmp_path)
     torch.save({"state_dict": {"x": Path("/")}}, tmp_path / "evil.ckpt")
-    with pytest.raises(ConfigError, match=r"expected a torch file of tensors and plain values"):
+    with pytest.raises(ConfigError, match=r"evil\.ckpt: expected .*torch"):
         load_codec(config, checkpoint=tmp_path / "evil.ckpt")
     (tmp_path / "torn.safetensors").write_bytes(b"\xff" * 100)
-    with pytest.raises(ConfigError, match="not a safetensors file"):
+    with pytest.raises(ConfigError, match=r"torn\.safetensors: .*safetensors file"):
         load_codec(config, checkpoint=tmp_path / "torn.safetensors")
 
 
@@ -125,14 +125,14 @@ def test_an_unambiguous_prefix_is_stripped_and_a_training_checkpoint_is_named(tm
     save_file(wrapped, path)
     assert load(config).fingerprint == expected
     save_file({**wrapped, "discriminator.conv.weight": torch.ones(1), "autoencoder_ema.initted": torch.ones(1)}, path)
-    with pytest.raises(ConfigError, match=r"training checkpoint with autoencoder_ema, discriminator; .*unwrap_model"):
+    with pytest.raises(ConfigError, match=r"training checkpoint .*autoencoder_ema, discriminator.*unwrap_model"):
         load(config)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"encoder__config__use_snake": False}, "use_snake: only true is supported"),
+        ({"encoder__config__use_snake": False}, "use_snake: .*true"),
         ({"decoder__config__use_nearest_upsample": True}, "use_nearest_upsample"),
         ({"encoder__config__antialias_activation": True}, "antialias_activation"),
         ({"decoder__soft_clip": True}, "soft_clip"),
@@ -142,7 +142,7 @@ def test_an_unambiguous_prefix_is_stripped_and_a_training_checkpoint_is_named(tm
         ({"downsampling_ratio": 41}, "downsampling_ratio: expected 40"),
         ({"encoder__config__latent_dim": 5}, "latent_dim: expected 6"),
         ({"io_channels": 1}, "in_channels: expected 2"),
-        ({"bottleneck__type": "tanh"}, r"oobleck \+ oobleck \+ vae, or dac \+ dac \+ dac_rvq; found oobleck.*tanh"),
+        ({"bottleneck__type": "tanh"}, r"oobleck \+ oobleck \+ vae.*dac \+ dac \+ dac_rvq.*found oobleck.*tanh"),
         ({"encoder__type": "taae"}, r"found taae \+ oobleck \+ vae"),
         ({"bottleneck": None}, "found oobleck .* none"),
     ],
@@ -162,13 +162,13 @@ def test_only_autoencoders_are_codecs(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model_type: .*autoencoder.*diffusion_cond"):
         load(config)
     config.write_text("{")
-    with pytest.raises(ConfigError, match="not a JSON object"):
+    with pytest.raises(ConfigError, match="JSON"):
         load(config)
 
 
 def test_a_model_config_needs_a_checkpoint(tmp_path: Path) -> None:
     config = tiny.make_stable_audio_oobleck(tmp_path)
-    with pytest.raises(ConfigError, match="add the weights as checkpoint=PATH"):
+    with pytest.raises(ConfigError, match="checkpoint=PATH"):
         load_codec(config)
     with pytest.raises(ConfigError, match=r"gone\.ckpt: no such file"):
         load_codec(config, checkpoint=tmp_path / "gone.ckpt")
@@ -181,5 +181,5 @@ def test_missing_tensors_are_named_as_in_the_checkpoint(tmp_path: Path) -> None:
     gone = "bottleneck.quantizer.quantizers.1.in_proj.weight_g"
     del state[gone]
     save_file(state, path)
-    with pytest.raises(ConfigError, match=f"missing {gone};"):
+    with pytest.raises(ConfigError, match=f"missing .*{gone}"):
         load(config)
