@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from solfa.config import parse_config
+from solfa.demo.demo_paths import place_demo
 from solfa.environment.teams import Environment
 from solfa.errors import ConfigError
 from solfa.experiments.compose.signature import is_excluded
 from solfa.experiments.compose.union_kinds import leave_out_other_kinds
-from solfa.experiments.run.demo_paths import place_demo
 from solfa.files.whole_files import replace_atomically
 from solfa.solvers.catalogue import find_solver
 from solfa.solvers.config import SolverConfig

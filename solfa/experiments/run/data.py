@@ -12,11 +12,11 @@ from pathlib import Path
 
 from solfa.config import parse_config
 from solfa.data.sources.dset import Dset, Source
+from solfa.demo.demo_paths import demo_folder
 from solfa.demo.recordings import demo_audio
 from solfa.encoding.progress import Listener, Totals
 from solfa.environment.teams import Environment
 from solfa.experiments.processes.ddp import RUN
-from solfa.experiments.run.demo_paths import demo_folder
 from solfa.files.digest import value_sha256
 from solfa.files.whole_files import replace_atomically
 from solfa.solvers.config import SolverConfig

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from solfa.data.sources.dset import Dset
+from solfa.demo.demo_paths import place_demo
 from solfa.environment.teams import Environment
 from solfa.experiments.run.data import name_of_start, pinned, prepare_data
-from solfa.experiments.run.demo_paths import place_demo
 from solfa.solvers.config import SolverConfig
 from solfa.store.layout import is_dataset
 from tests.data.stored import numbered, store
@@ -24,15 +24,6 @@ def environment(folder: Path) -> Environment:
 def config(folder: Path, **dset: object) -> SolverConfig:
     values = {"solver": "x", "optim": {"epochs": 1}, "dset": {"hold_out": {"clips": 2}, **dset}}
     return SolverConfig.model_validate(place_demo(values, folder))
-
-
-def test_demo_is_replaced_only_at_the_beginning_of_a_text(tmp_path):
-    values = {"a": ["//demo", "//demo/strings", "x//demo", "//demonstration"], "b": {"c": 3}}
-    here = f"{tmp_path}/demo/recordings"
-    assert place_demo(values, tmp_path) == {
-        "a": [here, f"{here}/strings", "x//demo", "//demonstration"],
-        "b": {"c": 3},
-    }
 
 
 def test_the_others_get_what_the_first_prepared_in_the_same_start(tmp_path):

@@ -1,0 +1,32 @@
+"""No two modules of one name mean different things: a name that occurs twice says the same of two subjects."""
+
+from collections import Counter
+
+from tests.source_texts import modules
+
+MEANINGS = {
+    "__init__.py": "a package",
+    "catalogue.py": "what can be asked for by name, and where it is",
+    "config.py": "the typed settings of its package",
+    "debug.py": "a grid that takes a minute",
+    "generation.py": "how a model of its package draws, step by step",
+    "layout.py": "the names of the files in a folder",
+    "network.py": "the network of a model",
+    "protocol.py": "what the things of its package have in common",
+    # A command of the command line is called as what it gives access to.
+    "dataset.py": "a dataset",
+    "doctor.py": "what this machine can do",
+    "grid.py": "grids",
+    "train.py": "training",
+    # A layout of somebody else, written by store/export and read by store/legacy.
+    "musiccaps.py": "MusicCaps token folders",
+    "npy_folder.py": "folders of .npy files",
+    "stable_audio.py": "the output of stable-audio-tools",
+    # The mathematics, and the codec that is nothing else.
+    "mulaw.py": "mu-law",
+}
+
+
+def test_a_name_that_occurs_twice_has_one_meaning():
+    names = Counter(name.rpartition("/")[2] for name in modules())
+    assert {name for name, count in names.items() if count > 1} == MEANINGS.keys()
