@@ -129,7 +129,7 @@ def import_(
         typer.Option("--leave-out-failed", help="Leave out unreadable arrays, so that `solfa encode` can redo them."),
     ] = False,
 ) -> None:
-    """Import arrays that another tool encoded into a Solfa dataset."""
+    """Turn arrays that another tool encoded into a Solfa dataset."""
     from solfa.config import parse_config
     from solfa.encoding.legacy_import import ArrayFacts, import_legacy
     from solfa.ui.terminal.console import print_failures

@@ -55,10 +55,10 @@ def generate(
     seconds: Annotated[float, typer.Option(min=0.001, help="Length of each clip in seconds.")] = 10.0,
     num: Annotated[int, typer.Option(min=1, help="Number of clips, or of clips per caption.")] = 1,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")] = Path("generated"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first clip; each next clip adds one.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first clip; each following clip adds one.")] = 0,
     prompt: Annotated[Path | None, typer.Option(metavar="FILE", help="Audio file to continue.")] = None,
     prompt_seconds: Annotated[
-        float | None, typer.Option(help="Use only the first seconds of the prompt.", show_default="all")
+        float | None, typer.Option(help="Use only this many seconds of the prompt.", show_default="all")
     ] = None,
     temperature: Annotated[
         float | None,
