@@ -107,7 +107,7 @@ def test_own_solver_is_trained_killed_resumed_and_listened_to(
     assert (state["epoch"], state["num_updates"]) < (3, 0), "killed before it was done"
 
     run(own_folder, monkeypatch, *TRAIN)
-    assert "from its own folder" in (experiment / "solver.log.0").read_text()
+    assert "resuming" in (experiment / "solver.log.0").read_text()
     history = json.loads((experiment / "history.json").read_text())
     assert [set(epoch) for epoch in history] == [
         {"train", "valid", "evaluate"},
