@@ -26,9 +26,10 @@ class GrowingWav:
     """A float WAV that grows by blocks; a process that is killed leaves all blocks before the last in order."""
 
     def __init__(self, path: Path, sample_rate: int, num_channels: int) -> None:
-        """Begin an empty file, in the place of any that is there."""
+        """Begin an empty file, in the place of any that is there; a link is replaced, not followed."""
         self._sample_rate, self._num_channels, self._num_samples = sample_rate, num_channels, 0
-        self._file = path.open("wb")
+        path.unlink(missing_ok=True)
+        self._file = path.open("xb")
         self._write_header()
 
     def append(self, audio: Audio) -> None:

@@ -44,6 +44,7 @@ def decode(
     format: Annotated[str, typer.Option(help="wav, flac or ogg.")] = "wav",
     codec: Annotated[str | None, typer.Option(help="Decode with this instead of the recorded codec.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    whole: Annotated[bool, typer.Option("--whole", help="Join the clips of each recording to one file.")] = False,
 ) -> None:
     """Decode clips back to audio files, named after their ids; files that exist are kept."""
     from solfa.codecs.catalogue import load_codec
@@ -63,7 +64,7 @@ def decode(
         opened = opened[:limit]
     loaded = load_codec(codec or opened.info.codec, device=device)
     with progress_bar("decoding", "clips") as bar:
-        report = decode_dataset(opened, loaded, out, extension=f".{format}", on_clip=bar)
+        report = decode_dataset(opened, loaded, out, extension=f".{format}", whole=whole, on_clip=bar)
     kept = f", {report.skipped} existed already" if report.skipped else ""
     console.print(f"{report.clips} clips, {duration(report.seconds)} of audio in {visible(str(out))}{kept}")
 
