@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,11 @@ import pyarrow as pa
 from solfa.audio.probe import probe_recording
 from solfa.audio.recording import AudioSource, Recording
 from solfa.encoding.clip_plan import clips_of, shard_bounds
+from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.whole_files import temporary_path
 from solfa.store.array_dataset import chunks
-from solfa.store.layout import plan_parts
+from solfa.store.layout import committed_shards, plan_parts
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, write_plan_part
 from solfa.store.schema import ArraySpec
 
@@ -46,8 +47,10 @@ def extend_plan(
 ) -> PlanningReport:
     """Add a part for the recordings that no part has yet; with nothing new, write nothing.
 
-    `limit` stops after the recording with which the whole plan reaches that many clips.
+    `limit` stops after the recording with which the whole plan reaches that many clips. A plan that was begun by
+    somebody else is confined to what the source names.
     """
+    _refuse_strangers(root, source)
     while True:
         report = PlanningReport()
         # Counted before reading what is known: if another process adds a part meanwhile, ours cannot take its number.
@@ -75,6 +78,30 @@ def _known_recordings(root: Path) -> tuple[dict[str, tuple[int, int]], int]:
         known.update(zip(columns["key"], zip(columns["size_bytes"], columns["mtime_ns"], strict=True), strict=True))
         num_clips += len(columns["key"])
     return known, num_clips
+
+
+def _refuse_strangers(root: Path, source: AudioSource) -> None:
+    """Refuse a plan that would have us read files outside the source's folder which the source does not name."""
+    committed, strangers = set(committed_shards(root)), {}
+    for shard, columns in enumerate(iterate_plan_columns(root, ["key", "uri"])):
+        if shard not in committed:
+            rows = zip(columns["key"], columns["uri"], strict=True)
+            strangers.update({key: uri for key, uri in rows if _leaves(uri)})
+    if not strangers:
+        return
+    for recording in source.recordings():
+        if strangers.get(recording.key) == recording.uri:
+            del strangers[recording.key]
+    for key, uri in strangers.items():
+        raise StoreError(
+            f"{root}: its plan wants to read {uri} for {key!r}, which lies outside {source.root} and is not named by "
+            "it; give the source that it was begun with, or encode to another place"
+        )
+
+
+def _leaves(uri: str) -> bool:
+    path = PurePosixPath(uri)
+    return path.is_absolute() or ".." in path.parts or Path(uri).is_absolute()
 
 
 def _fresh(

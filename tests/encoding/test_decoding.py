@@ -48,7 +48,8 @@ def test_clips_of_a_recording_are_joined_to_what_the_codec_makes_of_each(tmp_pat
     parts = [codec.decode(dataset[clip_id]).numpy()[0] for _, clip_id in clips]
     np.testing.assert_allclose(joined, np.concatenate(parts), atol=1e-7)
     with pytest.raises(StoreError, match="cannot be joined"):
-        decode_dataset(dataset.select([1, 2]), codec, tmp_path / "other", whole=True)
+        rows = [row for row, clip in enumerate(dataset) if clip.source["start"] != 8000]
+        decode_dataset(dataset.select(rows), codec, tmp_path / "other", whole=True)
 
 
 def test_a_damaged_clip_is_not_passed_on(tmp_path: Path) -> None:
