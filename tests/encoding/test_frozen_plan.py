@@ -33,12 +33,6 @@ def test_a_foreign_plan_reads_nothing_outside_the_source(tmp_path: Path, uri: st
     assert not list(tmp_path.glob("x.solfa/commit/*"))
 
 
-def test_a_plan_of_the_source_is_continued(tmp_path: Path) -> None:
-    write_tone(tmp_path / "audio/a.wav", 0.2, 8000)
-    begun(tmp_path / "x.solfa", "a.wav")
-    assert solfa.encode(tmp_path / "audio", tmp_path / "x.solfa", codec=solfa.load_codec(CODEC)).clips == 1
-
-
 def test_a_place_outside_the_recording_is_a_damaged_plan(tmp_path: Path) -> None:
     write_tone(tmp_path / "audio/a.wav", 0.2, 8000)
     begun(tmp_path / "x.solfa", "a.wav", stop=2**40)
