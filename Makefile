@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast lint unit format docs layers clean
+.PHONY: demo test test-fast test-random lint unit format docs layers clean
 
 demo: $(VENV)/.run
 	$(BIN)/solfa demo
@@ -20,6 +20,11 @@ unit: $(VENV)/.dev
 # Without the tests that start many processes: what plain `pytest` runs, too.
 test-fast: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# In another order and with other random numbers every time; `make test-random SEED=NUMBER` repeats one.
+SEED ?= $(shell date +%s)
+test-random: $(VENV)/.dev
+	$(BIN)/pytest -p randomly --randomly-seed=$(SEED) -n 2 --dist loadfile --no-loadscope-reorder -m "slow or not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""Solfa writes sound down once, as codec tokens or latents, and trains audio models from what it wrote.
+"""Solfa encodes audio once, as codec tokens or latents, and trains audio models on the result.
 
     report  = solfa.encode("audio/", "music.solfa")
     dataset = solfa.open_dataset("music.solfa")
@@ -7,7 +7,7 @@
     run     = solfa.train(["solver=lm/debug"])
     clips   = solfa.load_model(run.signature).generate(seconds=2, num=4)
 
-The names are resolved on first use, so that importing the package costs nothing.
+Names are resolved on first use, so importing the package costs nothing.
 """
 
 from typing import TYPE_CHECKING

@@ -1,14 +1,14 @@
-"""The faults a user can meet: each is one sentence that says where, what was expected, what was found, what to do.
+"""The errors a user can run into: each is one sentence that says where, what was expected and found, and what to do.
 
-A sentence names a parameter in backticks, alone or with a value: `max_failed`, `clear=True`. So it is right for whoever
-calls Solfa from Python; a command line spells the same sentence with its flags (`spelled`).
+A message names a parameter in backticks, alone or with a value: `max_failed`, `clear=True`. That is right for callers
+from Python; the command line turns the parameters into its flags (`spelled`).
 """
 
 import re
 from collections.abc import Callable
 
 _PARAMETER = re.compile(r"(?<![\w/.`])`(?P<name>[a-z][a-z0-9_]*)(=(?P<value>[^`]*))?`(?![\w/`])")
-"""What stands in backticks as a whole; a path with backticks in it has more around them."""
+"""A parameter fills its backticks; a path that contains backticks has more text around them."""
 
 __all__ = ["AudioError", "ConfigError", "Interrupted", "SolfaError", "StoreError"]
 
@@ -22,15 +22,15 @@ class ConfigError(SolfaError, ValueError):
 
 
 class StoreError(SolfaError):
-    """A dataset that is not what was asked for, or not what it claims to be."""
+    """A dataset that is not the one asked for, or is damaged."""
 
 
 class AudioError(SolfaError):
-    """Audio that cannot be decoded; of one clip among many it becomes a row with a reason."""
+    """Audio that cannot be decoded; for one clip among many it becomes a row with a reason."""
 
 
 class Interrupted(SolfaError):  # noqa: N818 - nothing is wrong: it ends a command as asked
-    """Somebody asked to stop, and there is more to say than that; ends the process with the code of the signal."""
+    """Somebody asked to stop, and there is something to say about it; the process exits with the signal's code."""
 
     def __init__(self, sentence: str, exit_code: int) -> None:
         super().__init__(sentence)
@@ -38,14 +38,14 @@ class Interrupted(SolfaError):  # noqa: N818 - nothing is wrong: it ends a comma
 
 
 def exit_code(error: SolfaError) -> int:
-    """Say how a process ends that stops for an error: 2 for bad input, 1 for work that had to stop."""
+    """Return the exit code for an error: 2 for bad input, 1 for work that had to stop."""
     if isinstance(error, Interrupted):
         return error.exit_code
     return 2 if isinstance(error, ConfigError | StoreError | AudioError) else 1
 
 
 def spelled(sentence: str, spell: Callable[[str, str | None], str | None]) -> str:
-    """Replace the parameters that a sentence names by what `spell(name, value)` gives; None leaves one as it is."""
+    """Replace the parameters in a message with what `spell(name, value)` returns; None leaves one as it is."""
 
     def replaced(found: re.Match[str]) -> str:
         return spell(found["name"], found["value"]) or found[0]

@@ -2,7 +2,7 @@
 
 compose (Hydra) ──► validate (pydantic) ──► the settings of the experiment ──► data ──► solver.run()
 
-Dora imports a module of this name, and people call a function of it, so the module can be called.
+Dora needs a module of this name and people call a function of this name, so the module is callable.
 """
 
 import json
@@ -23,15 +23,15 @@ supply_dora()
 
 @ExperimentMain
 def main(xp: XP) -> None:
-    """Run the experiment that was composed."""
+    """Run a composed experiment."""
     run_experiment(xp, main.settings(xp), main.environment)
 
 
 def train(overrides: Sequence[str] = (), *, clear: bool = False, **settings: Any) -> Run:
-    """Train an experiment in this process, or go on with it, and return what came of it.
+    """Train an experiment in this process, or continue it, and return the finished run.
 
-    `overrides` are those of the command line, `settings` top-level ones by name; both decide the signature. `clear`
-    deletes what an earlier run of the same experiment left. Interrupted, the same call goes on where it was.
+    `overrides` are written as on the command line, `settings` are top-level keys by name; both determine the signature.
+    `clear` deletes what an earlier run of the same experiment left. After an interruption, the same call resumes.
 
     >>> run = solfa.train(["solver=lm/debug", "optim.epochs=1"], device="cpu")   # doctest: +SKIP
     >>> run.history[-1]["valid"]["loss"], run.model.generate(seconds=1)          # doctest: +SKIP

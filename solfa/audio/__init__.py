@@ -1,4 +1,4 @@
-"""The only code that knows audio files: probe, read a span, resample, write, and the collections they come in."""
+"""The only code that deals with audio files: probe, read a span, resample, write, and list collections."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The channel rule: as they are where the counts agree, one repeated, otherwise the mean of all, repeated."""
+"""The channel rule: keep channels if the count matches, repeat a single one, otherwise average all and repeat."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ Audio = npt.NDArray[np.float32]
 def to_channels(audio: Audio, num_channels: int) -> Audio:
     """Give `[C, N]` audio `num_channels` channels.
 
-    As it is where the counts agree; one channel is repeated, and of several the mean is.
+    Audio whose count already matches stays as it is; one channel is repeated, several are averaged first.
 
     >>> import numpy as np
     >>> from solfa.audio import to_channels
@@ -32,5 +32,5 @@ def _mean(audio: Audio) -> Audio:
 
 
 def distinct_channels(audio: Audio, num_channels: int) -> Audio:
-    """Reduce to the channels that will differ in the end, so that work on them is not repeated."""
+    """Reduce to the channels that will end up different, so that no work is done twice."""
     return audio if len(audio) == num_channels else to_channels(audio, 1)

@@ -1,4 +1,4 @@
-"""Which names are audio, and who decodes them."""
+"""Which file names are audio, and which decoder reads them."""
 
 from pathlib import PurePosixPath
 
@@ -12,7 +12,7 @@ AUDIO_EXTENSIONS = SNDFILE_EXTENSIONS | AV_EXTENSIONS
 
 
 def extension(name: str) -> str:
-    """Take the lower-case extension of a path or of a tar member's name, with its dot."""
+    """Return the lower-case extension of a path or a tar member's name, dot included."""
     return PurePosixPath(name).suffix.lower()
 
 

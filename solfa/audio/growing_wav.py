@@ -1,4 +1,4 @@
-"""A WAV file that can be played while it grows: whenever it is looked at, its header says how much is there.
+"""A WAV file that can be played while it grows: at any time, its header says how much is there.
 
 RIFF size WAVE │ fmt: float32, channels, rate │ fact: samples │ data size │ samples ──►
 └──────────────────────────── HEADER_BYTES, written again after every append ───────────┘
@@ -18,15 +18,15 @@ HEADER_BYTES = 58
 _SAMPLE_BYTES = 4
 _IEEE_FLOAT = 3
 _LARGEST = 0xFFFFFFFF
-"""Sizes have 32 bits: beyond 4 GB the header counts no further."""
+"""Sizes are 32-bit numbers: the header stops counting at 4 GB."""
 
 
 @final
 class GrowingWav:
-    """A float WAV that grows by blocks; a process that is killed leaves all blocks before the last in order."""
+    """A float WAV that grows block by block; if the process is killed, all blocks but the last are intact."""
 
     def __init__(self, path: Path, sample_rate: int, num_channels: int) -> None:
-        """Begin an empty file, in the place of any that is there; a link is replaced, not followed."""
+        """Start an empty file, replacing an existing one; a link is replaced, not followed."""
         self._sample_rate, self._num_channels, self._num_samples = sample_rate, num_channels, 0
         path.unlink(missing_ok=True)
         self._file = path.open("xb")
@@ -37,7 +37,7 @@ class GrowingWav:
         assert len(audio) == self._num_channels, f"expected {self._num_channels} channels, found {len(audio)}"
         self._file.seek(HEADER_BYTES + self._num_samples * self._num_channels * _SAMPLE_BYTES)
         self._file.write(np.ascontiguousarray(audio.T, dtype="<f4").tobytes())
-        # The samples first: a header may count too few of them, but never too many.
+        # Samples first: the header may count too few of them, but never too many.
         self._file.flush()
         self._num_samples += audio.shape[1]
         self._write_header()

@@ -1,5 +1,8 @@
 """Look at a recording: rate, channels, and exactly as many samples as reading it will deliver."""
 
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from solfa.audio.decoders import pyav, sndfile
@@ -8,15 +11,21 @@ from solfa.audio.file_types import AV_EXTENSIONS
 from solfa.audio.recording import AudioInfo, Location, Recording
 from solfa.audio.sources.location import locate_file, locate_recording
 from solfa.errors import AudioError
+from solfa.files.chunks import chunks
 
 MAX_SAMPLES_PER_BYTE = 8192
-"""No codec stores more: FLAC's constant blocks, the densest, hold 4,681 samples in a byte of silence."""
+"""No codec is denser: FLAC's constant blocks hold 4,681 samples per byte of silence."""
 MIN_SAMPLE_RATE, MAX_SAMPLE_RATE = 1_000, 1_536_000
 MAX_CHANNELS = 256
+PROBES_AT_ONCE = 8
+RECORDINGS_PER_CHUNK = 512
+
+Probed = tuple[Recording, AudioInfo | str]
+"""A recording, and what it is or the sentence that becomes its failed row."""
 
 
 def probe(location: Location) -> AudioInfo:
-    """Read a recording's header, refusing with a reason what cannot be read or what cannot be true."""
+    """Read a recording's header; refuse, with a reason, what cannot be read or cannot be true."""
     with open_range(location) as file:
         info = pyav.measure(file) if _needs_av(file, location) else sndfile.measure(file)
         fault = _fault(info, file.size)
@@ -60,7 +69,7 @@ def probe_audio(path: str | Path) -> AudioInfo:
 
 
 def probe_recording(root: Path, recording: Recording) -> AudioInfo | str:
-    """Probe a recording of a source whose root is `root`; of one that cannot be read, give the reason.
+    """Probe a recording of a source whose root is `root`; if it cannot be read, return the reason.
 
     >>> from solfa.audio import open_source, probe_recording
     >>> source = open_source("audio/")
@@ -73,3 +82,14 @@ def probe_recording(root: Path, recording: Recording) -> AudioInfo | str:
         return probe(locate_recording(root, recording))
     except AudioError as error:
         return str(error)
+
+
+def probe_in_chunks(root: Path, recordings: Iterable[Recording]) -> Iterator[Iterator[Probed]]:
+    """Probe many recordings in their order, some at once; of a chunk nothing is opened before it is gone through."""
+    with ThreadPoolExecutor(PROBES_AT_ONCE, thread_name_prefix="probe") as pool:
+        for chunk in chunks(recordings, RECORDINGS_PER_CHUNK):
+            yield _probed(pool, root, chunk)
+
+
+def _probed(pool: Executor, root: Path, chunk: list[Recording]) -> Iterator[Probed]:
+    yield from zip(chunk, pool.map(partial(probe_recording, root), chunk), strict=True)

@@ -1,4 +1,4 @@
-"""Read a span of a recording as float32, at the rate and with the channels that were asked for."""
+"""Read a span of a recording as float32, at the requested sample rate and channels."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from solfa.audio.probe import probe
 from solfa.audio.recording import AudioInfo, Location
 from solfa.audio.resampler import resample_span, resampled_span, source_margin
 from solfa.audio.sources.location import locate_file
-from solfa.errors import AudioError
+from solfa.errors import AudioError, ConfigError
 
 
 def read_audio(
@@ -34,16 +34,14 @@ def read_audio(
     try:
         info = probe(location)
         start = round(start_seconds * info.sample_rate)
-        wanted = info.num_samples if seconds is None else start + max(1, round(seconds * info.sample_rate))
-        if not 0 <= start < info.num_samples or wanted <= start:
-            raise AudioError(
-                f"expected a span within {info.num_samples / info.sample_rate:.3f} s, found start_seconds "
-                f"{start_seconds:g} and seconds {seconds}"
+        if not 0 <= start < info.num_samples or (seconds is not None and seconds <= 0):
+            found = f"start_seconds {start_seconds:g} and seconds {seconds}"
+            raise ConfigError(
+                f"{path}: expected a span within {info.num_samples / info.sample_rate:.3f} s, found {found}"
             )
-        stop = min(wanted, info.num_samples)
-        return read_span(
-            location, info, start, stop, sample_rate or info.sample_rate, num_channels or info.num_channels
-        )
+        stop = info.num_samples if seconds is None else start + max(1, round(seconds * info.sample_rate))
+        rate, channels = sample_rate or info.sample_rate, num_channels or info.num_channels
+        return read_span(location, info, start, min(stop, info.num_samples), rate, channels)
     except AudioError as error:
         raise AudioError(f"{path}: {error}") from None
 
@@ -51,11 +49,11 @@ def read_audio(
 def read_span(location: Location, info: AudioInfo, start: int, stop: int, sample_rate: int, num_channels: int) -> Audio:
     """Decode source samples `start` to `stop` as `[C, N]`.
 
-    N is what `resampled_span` says. Nothing is clamped or normalised. Memory is that of the span and a short margin,
-    however long the recording is.
+    N is what `resampled_span` says. Nothing is clamped or normalised. Memory covers the span and a short margin, no
+    matter how long the recording is.
     """
     if not 0 <= start < stop <= info.num_samples:
-        raise ValueError(f"samples {start}..{stop} are not within a recording of {info.num_samples}")
+        raise ValueError(f"samples {start}..{stop} are not within the {info.num_samples} samples of the recording")
     low, high = source_margin(start, stop, info.num_samples, info.sample_rate, sample_rate)
     audio = _decode(location, info, low, high)
     audio = distinct_channels(audio, num_channels)
@@ -73,11 +71,11 @@ def _decode(location: Location, info: AudioInfo, start: int, stop: int) -> Audio
         except AudioError as error:
             raise AudioError(f"damaged or truncated between samples {start:,} and {stop:,}: {error}") from None
     if len(samples) < stop - start:
-        raise AudioError(f"truncated: header says {info.num_samples:,} samples, found {start + len(samples):,}")
+        raise AudioError(f"truncated: the header says {info.num_samples:,} samples, found {start + len(samples):,}")
     if samples.shape[1] != info.num_channels:
         raise AudioError(f"changed since it was probed: {info.num_channels} channels then, {samples.shape[1]} now")
     if not np.isfinite(samples).all():
         position = start + int(np.argmin(np.isfinite(samples).all(axis=1)))
-        raise AudioError(f"holds a sample that is not a finite number, at {position:,}")
+        raise AudioError(f"sample {position:,} is not a finite number")
     audio: Audio = samples.T
     return audio

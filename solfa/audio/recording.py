@@ -24,7 +24,7 @@ class Recording:
     key: str
     """Unique and stable name: the escaped relative path, or the table's own id. The stem of its clips' ids."""
     uri: str
-    """The escaped path, relative to the source's root where it lies below it, else absolute."""
+    """The escaped path, relative to the source's root if it is below it, otherwise absolute."""
     size_bytes: int = 0
     mtime_ns: int = 0
     member: str | None = None
@@ -33,9 +33,9 @@ class Recording:
     member_size: int = 0
     caption: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Everything the source says about it, as JSON values (the caption's own column included)."""
+    """Everything the source says about it, as JSON values (including the column of the caption)."""
     error: str | None = None
-    """Why it cannot be read (missing, dangling link, not a file); it becomes a failed row."""
+    """Why it cannot be read (missing, broken link, not a file); it becomes a failed row."""
 
 
 class AudioInfo(NamedTuple):

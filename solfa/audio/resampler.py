@@ -1,7 +1,7 @@
 """Which output samples belong to a span, and how much of the source around it they need.
 
 Output sample j lies at source time j * source_rate / sample_rate. A span owns the output samples that lie within it, so
-consecutive spans own every one exactly once, and resampling them one by one equals resampling the whole.
+every sample belongs to exactly one of consecutive spans, and resampling span by span equals resampling the whole.
 """
 
 from math import gcd
@@ -14,17 +14,17 @@ Audio = npt.NDArray[np.float32]
 """`[C, N]`"""
 
 _QUALITY = "VHQ"
-"""Its joints are equal to the last bit for all common pairs of rates, while HQ, computing in single precision, leaves
-errors of 1e-6; at 1,750 times real time it costs little beside any codec."""
+"""Spans join bit-exactly for all common pairs of rates, while HQ, which computes in single precision, leaves errors of
+1e-6; at 1,750 times real time it costs little next to any codec."""
 
 _MARGIN = 512
-"""Samples at the lower of both rates. The filter reaches 128 to each side; more changes nothing (measured)."""
+"""Samples at the lower of the two rates. The filter reaches 128 to each side; more changes nothing (measured)."""
 
 
 def resampled_span(start: int, stop: int, source_rate: int, sample_rate: int) -> tuple[int, int]:
     """Find the output samples of a span of source samples.
 
-    A span that holds no output sample (one source sample at a sixth of the rate, say) still yields one, the next.
+    A span without an output sample (one source sample at a sixth of the rate, say) still yields one: the next.
     """
     first = -(-start * sample_rate // source_rate)
     last = -(-stop * sample_rate // source_rate)
@@ -32,7 +32,7 @@ def resampled_span(start: int, stop: int, source_rate: int, sample_rate: int) ->
 
 
 def source_margin(start: int, stop: int, num_samples: int, source_rate: int, sample_rate: int) -> tuple[int, int]:
-    """Widen a span by the filter's reach, starting where a source and an output sample coincide."""
+    """Widen a span by the filter's reach, to start where a source and an output sample coincide."""
     if source_rate == sample_rate:
         return start, stop
     margin = _margin(source_rate, sample_rate)
@@ -50,10 +50,10 @@ def resample_span(audio: Audio, audio_start: int, start: int, stop: int, source_
         return audio[:, start - audio_start : stop - audio_start]
     first, last = resampled_span(start, stop, source_rate, sample_rate)
     offset = audio_start * sample_rate // source_rate
-    # Silence follows the end of a file, as it does when the whole is resampled: soxr rounds its length down or up.
+    # Append silence to the end of a file, as when the whole is resampled: soxr may round its length down or up.
     reach = audio_start + audio.shape[1] - stop
     padding = max(0, _margin(source_rate, sample_rate) - reach)
     padded = np.pad(audio, ((0, 0), (0, padding))).T
-    # soxr takes [N, C]; a single column would be taken for a split layout, which gives the same numbers.
+    # soxr takes [N, C]; it would treat a single column as a split layout, which gives the same numbers.
     resampled = np.asarray(soxr.resample(np.ascontiguousarray(padded), source_rate, sample_rate, quality=_QUALITY))
     return np.ascontiguousarray(resampled.T[:, first - offset : last - offset], dtype=np.float32)

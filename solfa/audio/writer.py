@@ -1,4 +1,4 @@
-"""Write audio files that are never seen half-written."""
+"""Write audio files that nobody ever sees half-written."""
 
 import io
 from pathlib import Path
@@ -13,7 +13,7 @@ from solfa.files.whole_files import replace_atomically
 
 WavSubtype = Literal["FLOAT", "PCM_16"]
 _BLOCK = 1 << 14
-"""Samples per call: libvorbis keeps what it is given on the stack, and two minutes at once end the process."""
+"""Samples per call: libvorbis keeps its input on the stack, and two minutes at once crash the process."""
 _FORMATS = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG"}
 
 

@@ -1,4 +1,4 @@
-"""Draw clips into a folder: into files that play while they grow, where the model draws samples in order."""
+"""Generate clips into a folder, as files that play while they grow if the model draws samples in order."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from solfa.ui.partial_clips import PartialSamples, partial_path, refuse_ambiguou
 from solfa.ui.terminal.console import Bar, console, progress_bar, visible
 
 _MOST_NAMES = 3
-"""Files that a sentence names."""
+"""How many files a message names before it says "and N more"."""
 
 
 def generate_into(
@@ -26,7 +26,7 @@ def generate_into(
     extension: str,
     stream: bool | None,
 ) -> int:
-    """Generate, show the progress, and count the clips written; `stream` None: if the model can."""
+    """Generate, show the progress, and return the number of clips written; `stream=None` streams if the model can."""
     _refuse_what_it_cannot(model, bool(stream), options.get("semantics"))
     out.mkdir(parents=True, exist_ok=True)
     with progress_bar("generating", "samples" if model.draws_samples else "frames") as bar:
@@ -43,13 +43,13 @@ def _refuse_what_it_cannot(model: Model, stream: bool, temperature_kind: str | N
     name, generator = model.trained.solver, model.generator
     if stream and not model.draws_samples:
         raise ConfigError(
-            f"--stream: expected a model that draws samples in order, found one of the solver {name}; leave it out, "
-            "clips are written when they are complete"
+            f"--stream: expected a model that draws samples in order, found one of the {name} solver; leave it out, "
+            "and each clip is written once it is complete"
         )
     kinds = generator.temperature_kinds if isinstance(generator, DrawsSamples) else ()
     if temperature_kind is None or temperature_kind in kinds:
         return
-    known = f"only {kinds[0]} is possible with this model" if kinds else f"a model of the solver {name} has only one"
+    known = f"this model only supports {kinds[0]}" if kinds else f"models of the {name} solver have only one kind"
     raise ConfigError(f"--temperature-kind: {known}, found {temperature_kind}; leave it out")
 
 
@@ -61,7 +61,7 @@ def _stream(
     extension: str,
     bar: Bar,
 ) -> int:
-    """Generate into files that play while they grow; a signal ends it after the block that is being drawn."""
+    """Generate into files that play while they grow; a signal stops it after the current block."""
     refuse_ambiguous([request.name for request in requests])
     written = 0
     with StopSignals() as signals, PartialSamples(out) as partial:
@@ -73,7 +73,7 @@ def _stream(
 
         clips = model.draw(requests, on_progress=on_step, on_audio=partial.append, **options)
         place = partial_path(out, requests[0].name) if len(requests) == 1 else out / "*.partial.wav"
-        console.print(f"listen while it is drawn: {visible(str(place))}", soft_wrap=True, highlight=False)
+        console.print(f"playable while it is being generated: {visible(str(place))}", soft_wrap=True, highlight=False)
         try:
             for clip in clips:
                 partial.complete(clip, extension)
@@ -84,8 +84,8 @@ def _stream(
 
 
 def _what_is_there(written: int, begun: Sequence[Path]) -> str:
-    """Say what an interrupted run left, and where."""
+    """Say what an interrupted run left behind, and where."""
     named = ", ".join(str(path) for path in begun[:_MOST_NAMES])
     more = f" and {len(begun) - _MOST_NAMES} more" if len(begun) > _MOST_NAMES else ""
-    drawn = f"what was drawn is in {named}{more}" if begun else "nothing of the next was drawn"
+    drawn = f"partial audio is in {named}{more}" if begun else "the next was not started"
     return f"interrupted; {plural(written, 'clip')} complete, {drawn}"

@@ -1,4 +1,4 @@
-"""Commands between a dataset and other forms: decode to audio, export to and import from other tools' layouts."""
+"""Commands that convert datasets: decode to audio, export to other tools' layouts, import from them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +21,7 @@ IMPORT_EXAMPLES = """
 
   solfa import arrays/ x.solfa --kind codes --codebook-size 1024 --sample-rate 24000 --hop-length 320
 
-With the codec that made the arrays, `solfa encode` carries on from there.
+Given the codec that made the arrays, `solfa encode` can continue the dataset.
 """
 
 
@@ -38,15 +38,17 @@ def add_to(app: typer.Typer) -> None:
 
 def decode(
     dataset: DatasetArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="A folder for the audio files.")],
-    clip: Annotated[list[str] | None, typer.Option(help="Decode this clip; may be given several times.")] = None,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for the audio files.")],
+    clip: Annotated[list[str] | None, typer.Option(help="Decode this clip; can be repeated.")] = None,
     limit: Annotated[int | None, typer.Option(help="Decode only the first N clips.")] = None,
     format: Annotated[str, typer.Option(help="wav, flac or ogg.")] = "wav",
-    codec: Annotated[str | None, typer.Option(help="Decode with this instead of the recorded codec.")] = None,
+    codec: Annotated[
+        str | None, typer.Option(help="Decode with this codec instead of the one recorded in the dataset.")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     whole: Annotated[bool, typer.Option("--whole", help="Join the clips of each recording to one file.")] = False,
 ) -> None:
-    """Decode clips back to audio files, named after their ids; files that exist are kept."""
+    """Decode clips to audio files named after their ids; existing files are kept."""
     from solfa.codecs.catalogue import load_codec
     from solfa.encoding.decoding import decode_dataset
     from solfa.errors import ConfigError
@@ -65,7 +67,7 @@ def decode(
     loaded = load_codec(codec or opened.info.codec, device=device)
     with progress_bar("decoding", "clips") as bar:
         report = decode_dataset(opened, loaded, out, extension=f".{format}", whole=whole, on_clip=bar)
-    kept = f", {report.skipped} existed already" if report.skipped else ""
+    kept = f", {report.skipped} already there" if report.skipped else ""
     console.print(f"{report.clips} clips, {duration(report.seconds)} of audio in {visible(str(out))}{kept}")
 
 
@@ -74,10 +76,10 @@ def export(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="A new or empty folder, or one to continue.")],
     format: Annotated[str, typer.Option(help="stable-audio, musiccaps, npy, webdataset or parquet.")],
     silence: Annotated[
-        bool, typer.Option(help="For stable-audio: encode silence.npy too (loads the recorded codec).")
+        bool, typer.Option(help="For stable-audio: also write silence.npy (loads the recorded codec).")
     ] = True,
 ) -> None:
-    """Export a dataset to the layout of another tool; interrupted, the same command continues."""
+    """Export a dataset to another tool's layout; run the same command again to resume."""
     from solfa.config import nearest
     from solfa.encoding.silence import encoded_silence
     from solfa.errors import ConfigError
@@ -105,25 +107,30 @@ def import_(
         Path,
         typer.Argument(
             metavar="LEGACY",
-            help="stable-audio-tools output, a MusicCaps folder of npy files, a folder of npy files, or an export.",
+            help="stable-audio-tools output, a MusicCaps folder of npy files, any folder of npy files, or an export.",
         ),
     ],
     dest: Annotated[Path, typer.Argument(metavar="DEST", help="The dataset: a new folder, or one to append to.")],
     codec: Annotated[str | None, typer.Option(help="The codec that made the arrays.")] = None,
-    source: Annotated[Path | None, typer.Option(help="The audio they were made from, for ids and captions.")] = None,
-    layout: Annotated[str | None, typer.Option(help="If in doubt: frames-first or channels-first.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="The audio the arrays were made from, for ids and captions.")
+    ] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="If the shape is ambiguous: frames-first or channels-first.")
+    ] = None,
     segment_seconds: Annotated[
-        float | None, typer.Option(help="As `solfa encode` will continue.", show_default="30")
+        float | None, typer.Option(help="Clip length that `solfa encode` will continue with.", show_default="30")
     ] = None,
     kind: Annotated[str | None, typer.Option(help="Without a codec: codes or latents.")] = None,
-    sample_rate: Annotated[int | None, typer.Option(help="Without a codec: its sample rate.")] = None,
-    hop_length: Annotated[int | None, typer.Option(help="Without a codec: its samples per frame.")] = None,
+    sample_rate: Annotated[int | None, typer.Option(help="Without a codec: sample rate in Hz.")] = None,
+    hop_length: Annotated[int | None, typer.Option(help="Without a codec: samples per frame.")] = None,
     codebook_size: Annotated[int | None, typer.Option(help="Without a codec: entries per codebook.")] = None,
     leave_out_failed: Annotated[
-        bool, typer.Option("--leave-out-failed", help="Leave unreadable arrays out, so that encoding makes them anew.")
+        bool,
+        typer.Option("--leave-out-failed", help="Leave out unreadable arrays, so that `solfa encode` can redo them."),
     ] = False,
 ) -> None:
-    """Import arrays that another tool encoded, and carry on from there."""
+    """Import arrays that another tool encoded into a Solfa dataset."""
     from solfa.config import parse_config
     from solfa.encoding.legacy_import import ArrayFacts, import_legacy
     from solfa.ui.terminal.console import print_failures

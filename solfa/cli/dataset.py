@@ -1,4 +1,4 @@
-"""Commands about a dataset that exists: status, verify, gc, inspect."""
+"""Commands that look after an existing dataset: status, verify, gc, inspect."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from solfa.ui.terminal.console import (
     visible,
 )
 
-DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder that `solfa encode` made.")]
+DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="A dataset folder made by `solfa encode`.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -28,7 +28,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def status(dataset: DatasetArgument) -> None:
-    """Show how far a dataset is, whether anybody is at work on it, and what failed."""
+    """Show how complete a dataset is, whether anyone is working on it, and what failed."""
     from solfa.store.dataset import open_dataset
     from solfa.store.status import read_status
 
@@ -43,7 +43,7 @@ def status(dataset: DatasetArgument) -> None:
         ("audio", duration(found.seconds)),
         ("frames", f"{found.num_frames:,}"),
         ("size", size(found.num_bytes)),
-        ("at work", ", ".join(f"shard {shard:05d}" for shard in found.shards_at_work) or "nobody"),
+        ("working", ", ".join(f"shard {shard:05d}" for shard in found.shards_at_work) or "nobody"),
         ("manifest", str(found.latest_manifest or "none yet")),
         ("fingerprint", found.info.fingerprint[:16]),
     ]
@@ -53,13 +53,14 @@ def status(dataset: DatasetArgument) -> None:
 
 
 def verify(dataset: DatasetArgument) -> None:
-    """Check every hash, length, checksum and row against the plan; exit 1 with a list if anything is wrong."""
+    """Check every hash, length, checksum and row against the plan; list the problems and exit 1 if there are any."""
     from solfa.store.verification import verify as run
 
     with progress_bar("verifying", "shards") as bar:
         result = run(dataset, bar)
     if result.leftovers:
-        console.print(f"{len(result.leftovers)} leftovers of interrupted runs (harmless; `solfa gc` removes them)")
+        files = plural(len(result.leftovers), "file")
+        console.print(f"{files} left over from interrupted runs (harmless; `solfa gc` removes them)")
     if not result.problems:
         console.print(
             f"[green]intact[/]: {plural(result.num_clips, 'clip')} in {plural(result.num_shards, 'shard')}, "
@@ -73,9 +74,10 @@ def verify(dataset: DatasetArgument) -> None:
 
 
 def gc(
-    dataset: DatasetArgument, dry_run: Annotated[bool, typer.Option("--dry-run", help="List, remove nothing.")] = False
+    dataset: DatasetArgument,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files without removing any.")] = False,
 ) -> None:
-    """Remove what interrupted runs left behind; never anything that is committed."""
+    """Remove what interrupted runs left behind; committed data is never touched."""
     from solfa.store.gc import collect_garbage
 
     found = collect_garbage(dataset, dry_run=dry_run)
@@ -86,13 +88,17 @@ def gc(
 
 def inspect(
     dataset: DatasetArgument,
-    page: Annotated[Path | None, typer.Option(help="Where the HTML page goes.", show_default="DATASET.html")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write the HTML page here.", show_default="DATASET.html")] = None,
     clips: Annotated[int, typer.Option(help="How many clips to show and play.")] = 6,
-    source: Annotated[Path | None, typer.Option(help="The encoded folder, to hear originals beside them.")] = None,
-    codec: Annotated[str | None, typer.Option(help="Decode with this instead of the recorded codec.")] = None,
-    decode: Annotated[bool, typer.Option(help="Decode clips, so that they can be heard.")] = True,
+    source: Annotated[
+        Path | None, typer.Option(help="The original audio, to listen to next to the decoded clips.")
+    ] = None,
+    codec: Annotated[
+        str | None, typer.Option(help="Decode with this codec instead of the one recorded in the dataset.")
+    ] = None,
+    decode: Annotated[bool, typer.Option(help="Decode the shown clips so you can listen to them.")] = True,
 ) -> None:
-    """Show statistics of a dataset, and write a page with players, spectrograms and histograms."""
+    """Show statistics about a dataset and write an HTML page with players, spectrograms and histograms."""
     from solfa.codecs.catalogue import load_codec
     from solfa.encoding.decoding import check_codec, originals
     from solfa.store.dataset import open_dataset

@@ -1,4 +1,4 @@
-"""`solfa demo`: see all of it work, without a network or audio of your own."""
+"""`solfa demo`: try everything without a network connection or audio of your own."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,12 +15,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="A folder for everything it makes; made anew each time.")] = Path(
-        "solfa-demo"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for the results; rebuilt every time.")] = Path("solfa-demo"),
     codec: Annotated[str, typer.Option(help="Any codec that `solfa encode` takes.")] = DEFAULT_CODEC,
 ) -> None:
-    """Synthesise a small collection, encode it, verify it, decode it, and write a page to look at and listen to."""
+    """Synthesise a few recordings, encode, verify and decode them, and write a page where you can listen to them."""
     from solfa.cli.encode import EncodeView, print_report
     from solfa.demo.walkthrough import run_demo
 

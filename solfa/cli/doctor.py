@@ -1,4 +1,4 @@
-"""`solfa doctor`: what this machine can do, what is missing, and what to do about it."""
+"""`solfa doctor`: what this machine can do, what is missing, and how to fix it."""
 
 import typer
 from rich.table import Table
@@ -14,7 +14,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor() -> None:
-    """Examine the environment: torch, CPU features, codecs of the audio library, optional extras."""
+    """Check the environment: torch, CPU features, audio formats, optional extras."""
     from solfa.environment.doctor import examine
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)

@@ -1,4 +1,4 @@
-"""Bring Dora's entry point into a command, with the same modules in reach as under `dora`."""
+"""Load Dora's entry point for a command, with the same modules importable as under `dora`."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def load_main() -> "ExperimentMain":
-    """Import the entry point; solvers and grids of one's own are found in the working directory, too."""
+    """Import the entry point; the user's own solvers and grids in the working directory are importable too."""
     reach_own_modules()
     from solfa.train import main
 

@@ -24,7 +24,7 @@ EXAMPLES = """
 
   solfa encode album.wav album.solfa --codec mulaw:bits=8,sample_rate=16000 --segment-seconds 10
 
-Killed or interrupted, the same command continues. New files in SOURCE are appended.
+If it is killed or interrupted, run the same command again to resume. New files in SOURCE are appended.
 """
 
 
@@ -42,45 +42,60 @@ def encode(
             "a stable-audio-tools dataset JSON, or a WebDataset tar.",
         ),
     ],
-    dest: Annotated[Path, typer.Argument(metavar="DEST", help="The dataset: a new folder, or one to continue.")],
+    dest: Annotated[
+        Path, typer.Argument(metavar="DEST", help="The dataset: a new folder, or an existing one to continue.")
+    ],
     codec: Annotated[
         str | None,
         typer.Option(
-            help="A name, a checkpoint folder, a Hub id, or a model_config.json; options: NAME:key=value.",
-            show_default=f"that of DEST, or {DEFAULT_CODEC}",
+            help="A name, a checkpoint folder, a Hub id or a model_config.json; options as NAME:key=value.",
+            show_default=f"the codec of DEST, or {DEFAULT_CODEC}",
         ),
     ] = None,
     num_codebooks: Annotated[int | None, typer.Option(help="Keep only the first K codebooks.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="Weights, when --codec is a model_config.json.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Weights file, if --codec is a model_config.json.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    precision: Annotated[str | None, typer.Option(help="fp32, fp16 or bf16.", show_default="fp32")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Run the codec in fp32, fp16 or bf16.", show_default="fp32")
+    ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option(help="Storage: uint16, uint32, float16 or float32.", show_default="smallest"),
+        typer.Option(help="Store as uint16, uint32, float16 or float32.", show_default="the smallest that fits"),
     ] = None,
     segment_seconds: Annotated[
-        float | None, typer.Option(help="Longest clip; 0 keeps every recording whole.", show_default="30")
+        float | None,
+        typer.Option(help="Cut recordings into clips of at most this length; 0 keeps them whole.", show_default="30"),
     ] = None,
     batch_seconds: Annotated[
         float | None,
-        typer.Option(help="Audio per call of the codec; 0 is one clip.", show_default="160 on CPU, 120 on CUDA"),
+        typer.Option(
+            help="Seconds of audio per codec call; 0: one clip at a time.", show_default="160 on CPU, 120 on CUDA"
+        ),
     ] = None,
     num_encoders: Annotated[
         int | None, typer.Option(help="Encoder processes on this machine.", show_default="one per core or GPU")
     ] = None,
     num_workers: Annotated[
         int | None,
-        typer.Option(help="Decoding processes per encoder; 0: a thread.", show_default="1, 4 on GPUs"),
+        typer.Option(
+            help="Audio decoding processes per encoder; 0: decode in a thread.", show_default="1, or 4 on GPUs"
+        ),
     ] = None,
     max_failed: Annotated[
-        str | None, typer.Option(help="Stop when more clips than this fail: 20, or 1%.", show_default="no limit")
+        str | None,
+        typer.Option(
+            help="Stop if more clips than this fail, as a count (20) or a share (1%).", show_default="no limit"
+        ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="Encode about this many clips (whole recordings).")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Encode only about this many clips (recordings stay whole).")
+    ] = None,
     audio_root: Annotated[
-        Path | None, typer.Option(help="Where the paths of a table start; files outside are refused.")
+        Path | None,
+        typer.Option(help="Folder that the paths in a table are relative to; files outside it are refused."),
     ] = None,
 ) -> None:
-    """Encode audio into a Solfa dataset: resumable, exact, with every failure listed."""
+    """Encode audio into a Solfa dataset; it can be resumed, and every failure is listed."""
     from solfa.encoding.api import codec_of
     from solfa.encoding.api import encode as run
 
@@ -107,7 +122,7 @@ def encode(
 
 
 def with_options(codec: str, options: Mapping[str, object]) -> str:
-    """Write options that have flags of their own into the codec's text."""
+    """Add the options that have their own flags to the codec's text."""
     from solfa.codecs.spec import CodecSpec, parse_spec
 
     given = {name: str(value) for name, value in options.items() if value is not None}
@@ -116,7 +131,7 @@ def with_options(codec: str, options: Mapping[str, object]) -> str:
 
 
 class EncodeView:
-    """Shows an encoding run on the terminal: clips, audio-seconds per second, failures, time left."""
+    """Shows the progress of an encoding run: clips, speed, failures, time left."""
 
     def __init__(self) -> None:
         self._bar = Bar("planning", "recordings", has_total=False)
@@ -130,12 +145,12 @@ class EncodeView:
         self._bar.stop()
 
     def planning(self, recordings: int) -> None:
-        """Show how many recordings were looked at."""
+        """Show how many recordings have been scanned."""
         if recordings % 16 == 0:
             self._bar(recordings)
 
     def loading(self, encoders: int) -> None:
-        """Show that encoders start."""
+        """Show that the encoders are starting."""
         self._bar.stop()
         self._bar = Bar(f"loading the codec, {plural(encoders, 'encoder')}", "", has_total=False)
         self._bar.start()
@@ -156,7 +171,7 @@ class EncodeView:
 
 
 def print_report(report: "EncodeReport") -> None:
-    """Print what a run did, and every reason to look closer."""
+    """Print what a run did, and anything that needs a closer look."""
     facts = [
         ("clips", f"{report.clips:,}" + (f" ({report.new_clips:,} in this run)" if report.new_clips else "")),
         ("audio", duration(report.seconds)),
@@ -168,13 +183,14 @@ def print_report(report: "EncodeReport") -> None:
         speed = f"{report.speed:.1f}x real time, {report.codec_share:.0%} of it inside the codec"
         facts.append(("speed", speed))
     else:
-        facts.append(("speed", "nothing to do: everything was encoded already"))
+        facts.append(("speed", "nothing to do: everything is already encoded"))
     print_facts(f"[bold]{visible(str(report.dataset))}[/] · {visible(report.codec)}", facts)
     print_failures([(failed.id, failed.error) for failed in report.failures])
     if report.changed:
         console.print(
-            f"[yellow]{plural(len(report.changed), 'recording')} changed since it was encoded[/], left as it is "
-            f"(first: {visible(report.changed[0])}); encode what changed into a new dataset",
+            f"[yellow]{plural(len(report.changed), 'recording')} changed after encoding[/] "
+            f"(first: {visible(report.changed[0])}); the stored clips are unchanged: encode the new versions into "
+            "a new dataset",
             soft_wrap=True,
             highlight=False,
         )

@@ -1,4 +1,4 @@
-"""`solfa export-codec`: a trained codec as a folder of its own."""
+"""`solfa export-codec`: write a trained codec to a self-contained folder."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,8 +18,8 @@ EXAMPLES = """
 
   solfa export-codec 899630c8 small/ --half && solfa encode songs/ songs.solfa --codec small/
 
-The folder holds config.json, model.safetensors and a card (data digest, licences, curve): copy it anywhere, and give it
-as --codec. In float32 it gives the very codes that //sig/SIG gives.
+The folder holds config.json, model.safetensors and a card (data digest, licences, curve) and does not need the
+experiment: copy it anywhere and pass it as --codec. In float32 it produces exactly the same codes as //sig/SIG.
 """
 
 
@@ -30,16 +30,18 @@ def add_to(app: typer.Typer) -> None:
 
 def export_codec(
     experiment: Annotated[
-        str, typer.Argument(metavar="SIG", help="A signature, the beginning of one, //sig/SIG, or a folder.")
+        str, typer.Argument(metavar="SIG", help="Signature (or its first characters), //sig/SIG, or experiment folder.")
     ],
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
-    half: Annotated[bool, typer.Option("--half", help="Store float16: half the size, slightly other codes.")] = False,
+    half: Annotated[
+        bool, typer.Option("--half", help="Store float16: half the size, slightly different codes.")
+    ] = False,
     push: Annotated[
         str | None,
         typer.Option(metavar="USER/NAME", help="Also upload it to the Hugging Face Hub.", show_default="no"),
     ] = None,
 ) -> None:
-    """Write the best weights of a codec that was trained here as a folder that --codec takes."""
+    """Write the best weights of a trained codec to a folder that --codec accepts."""
     import os
 
     from solfa.codecs.families.trained import export_codec as export
@@ -59,17 +61,17 @@ def export_codec(
     ]
     if push is not None:
         facts.append(("pushed to", push_folder(directory, push)))
-    print_facts(f"[bold]{visible(str(directory))}[/] · a codec, to be given as --codec", facts)
+    print_facts(f"[bold]{visible(str(directory))}[/] · use it with --codec", facts)
 
 
 def _describe(codec: "OwnCodec") -> list[tuple[str, str]]:
-    """Say what the codec makes of which audio."""
+    """Describe the codec: the audio it takes and what it turns it into."""
     facts = [
         ("audio", f"{codec.sample_rate:,} Hz, {plural(codec.num_channels, 'channel')}"),
-        ("frames", f"{short(codec.frame_rate)} a second"),
+        ("frames", f"{short(codec.frame_rate)} per second"),
     ]
     bits_per_second = codec.model.config.bits_per_second
     if bits_per_second is None:
-        return [*facts, ("latents", f"{codec.latent_channels} numbers a frame")]
+        return [*facts, ("latents", f"{codec.latent_channels} numbers per frame")]
     entries = f"{plural(codec.num_codebooks or 0, 'codebook')} of {codec.codebook_size:,} entries"
     return [*facts, ("codes", f"{entries}, {short(bits_per_second / 1000)} kbit/s")]

@@ -1,11 +1,10 @@
-"""`solfa export-model`: a trained model as a folder to carry, or in the layout that other tools read."""
+"""`solfa export-model`: write a trained model to a self-contained folder, or in a layout that other tools read."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from solfa.cli.own_modules import reach_own_modules
 from solfa.ui.terminal.console import console, visible
 
 EXAMPLES = """
@@ -19,9 +18,10 @@ EXAMPLES = """
 
   solfa export-model 899630c8 tuned/ --format musicgen --source facebook/musicgen-small
 
-The folder holds the weights, what the model is, and a card with the digest of its data, hashes, licences and its curve.
-`solfa generate` and `solfa.load_model` read it from the folder or from the Hub. As musicgen, a language model becomes a
-checkpoint that transformers loads: its decoder alone, or, with the checkpoint it was tuned from as --source, all of it.
+The folder holds the weights, the model's settings, and a card with its data digest, hashes, licences and learning
+curve. `solfa generate` and `solfa.load_model` read it from disk or from the Hub. With --format musicgen, a language
+model becomes a checkpoint that transformers loads: the decoder alone, or the complete model if --source names the
+checkpoint it was tuned from.
 """
 
 
@@ -31,19 +31,26 @@ def add_to(app: typer.Typer) -> None:
 
 
 def export_model(
-    experiment: Annotated[str, typer.Argument(metavar="SIG", help="A signature, the beginning of one, or a folder.")],
+    experiment: Annotated[
+        str, typer.Argument(metavar="SIG", help="Signature (or its first characters) or experiment folder.")
+    ],
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     layout: Annotated[str, typer.Option("--format", help="solfa or musicgen.")] = "solfa",
     source: Annotated[
         str | None,
-        typer.Option(help="As musicgen: the checkpoint it was tuned from, a folder or a Hub id.", show_default="none"),
+        typer.Option(
+            help="With --format musicgen: the checkpoint it was tuned from (a folder or a Hub id).", show_default="none"
+        ),
     ] = None,
     push: Annotated[
         str | None,
         typer.Option(metavar="USER/NAME", help="Also upload it to the Hugging Face Hub.", show_default="no"),
     ] = None,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="Run the solver of your own that trained this model.")
+    ] = False,
 ) -> None:
-    """Write the best weights of an experiment as a folder to carry, or as a checkpoint for other tools."""
+    """Write the best weights of an experiment to a self-contained folder, or as a checkpoint for other tools."""
     from solfa.config import nearest
     from solfa.errors import ConfigError
     from solfa.generate.export import export_as_musicgen
@@ -54,15 +61,14 @@ def export_model(
     if layout not in known:
         raise ConfigError(f"--format: expected {' or '.join(known)}, found {layout!r}{nearest(layout, known)}")
     if source is not None and layout != "musicgen":
-        raise ConfigError("--source: it belongs to --format musicgen; add that, or leave the source out")
+        raise ConfigError("--source: expected --format musicgen with it; add that or leave --source out")
     if push is not None:
         require_token(push)
-    reach_own_modules()
     if layout == "musicgen":
         written = export_as_musicgen(experiment, directory, source)
     else:
-        export(experiment, directory)
-        written = "a model, to be given to solfa generate or solfa.load_model"
+        export(experiment, directory, trust_code=trust_code)
+        written = "use it with solfa generate or solfa.load_model"
     console.print(f"[bold]{visible(str(directory))}[/]: {visible(written)}", soft_wrap=True, highlight=False)
     if push is not None:
         console.print(f"pushed to {visible(push_folder(directory, push))}", soft_wrap=True, highlight=False)

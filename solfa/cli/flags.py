@@ -1,6 +1,6 @@
-"""Sentences of the library in the words of the command line: `max_failed` is --max-failed, `clear=True` is --clear.
+"""Turn parameter names in library messages into flags: `max_failed` becomes --max-failed, `clear=True` --clear.
 
-Only a parameter of the command that runs is spelled anew, and only where the sentence marks it as one (`solfa.errors`):
+Only parameters of the running command are translated, and only where the message marks them as such (`solfa.errors`);
 file names and everything else stay as they are.
 """
 
@@ -10,11 +10,11 @@ from typing import Any
 from solfa.errors import spelled
 
 Command = Any
-"""A command of click, which Typer brings along under one name or another, depending on its version."""
+"""A click command; where Typer keeps click depends on its version."""
 
 
 def in_flags(sentence: str, command: Command | None) -> str:
-    """Spell the parameters that a sentence names as one types them behind a command."""
+    """Replace the parameters that a message names by the flags of the command."""
     parameters = {parameter.name: parameter for parameter in command.params} if command is not None else {}
 
     def spell(name: str, value: str | None) -> str | None:
@@ -29,7 +29,7 @@ def in_flags(sentence: str, command: Command | None) -> str:
 
 
 def command_of(app: Command, arguments: Sequence[str]) -> Command | None:
-    """Find which command of an app was typed; the app itself has only flags without values."""
+    """Find which command was typed; the app's own flags take no values."""
     name = next((word for word in arguments if not word.startswith("-")), None)
     return app.commands.get(name)
 

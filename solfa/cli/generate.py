@@ -1,4 +1,4 @@
-"""`solfa generate`: audio from a trained experiment."""
+"""`solfa generate`: generate audio with a trained model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.cli.own_modules import reach_own_modules
 from solfa.spelling import plural
 from solfa.ui.terminal.console import console, visible
 
@@ -30,9 +29,9 @@ EXAMPLES = """
 
   tail -c +59 -f long/clip-000.partial.wav | aplay -f FLOAT_LE -r 16000
 
-Every clip has a seed of its own, so it is the same whatever else is generated beside it. Beside each clip stand a
-picture of its spectrogram and a JSON file that says how it was made. A model of waveforms writes each clip while it
-draws it, as NAME.partial.wav: it plays at any time, and stays if the run is interrupted.
+Every clip has its own seed, so it comes out the same no matter what else is generated with it. Next to each clip there
+are an image of its spectrogram and a JSON file that says how it was made. Waveform models write each clip as they
+generate it, to NAME.partial.wav: you can play it at any time, and it stays if the run is interrupted.
 """
 
 
@@ -42,54 +41,75 @@ def add_to(app: typer.Typer) -> None:
 
 
 def generate(
-    experiment: Annotated[str, typer.Argument(metavar="SIG", help="A signature, the beginning of one, or a folder.")],
-    text: Annotated[str | None, typer.Option(help="What to play, for experiments conditioned on text.")] = None,
+    experiment: Annotated[
+        str, typer.Argument(metavar="SIG", help="Signature (or its first characters) or folder of the model.")
+    ],
+    text: Annotated[str | None, typer.Option(help="Describe the sound, for models conditioned on text.")] = None,
     captions: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Many clips: .txt (a caption a line), .csv or .jsonl.")
+        Path | None, typer.Option(metavar="FILE", help="One clip per caption: .txt (one per line), .csv or .jsonl.")
     ] = None,
     values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another condition; may be repeated.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set another condition; can be repeated.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.001, help="Length of each clip.")] = 10.0,
-    num: Annotated[int, typer.Option(min=1, help="Clips to generate, or of each caption.")] = 1,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the clips go.")] = Path("generated"),
-    seed: Annotated[int, typer.Option(min=0, help="Of the first clip; the next ones count up.")] = 0,
-    prompt: Annotated[Path | None, typer.Option(metavar="FILE", help="Audio to begin with.")] = None,
-    prompt_seconds: Annotated[float | None, typer.Option(help="How much of it.", show_default="all")] = None,
-    temperature: Annotated[float | None, typer.Option(help="0 takes the most probable.", show_default="as set")] = None,
+    seconds: Annotated[float, typer.Option(min=0.001, help="Length of each clip in seconds.")] = 10.0,
+    num: Annotated[int, typer.Option(min=1, help="Number of clips, or of clips per caption.")] = 1,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")] = Path("generated"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first clip; each next clip adds one.")] = 0,
+    prompt: Annotated[Path | None, typer.Option(metavar="FILE", help="Audio file to continue.")] = None,
+    prompt_seconds: Annotated[
+        float | None, typer.Option(help="Use only the first seconds of the prompt.", show_default="all")
+    ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="Higher is more varied; 0 always takes the most probable.", show_default="as configured"),
+    ] = None,
     temperature_kind: Annotated[
         str | None,
         typer.Option(
             metavar="KIND",
-            help="For mixtures: heuristic or exact, probabilities to the power 1/T.",
-            show_default="as set",
+            help="For mixture heads: heuristic, or exact (probabilities to the power 1/T).",
+            show_default="as configured",
         ),
     ] = None,
-    top_k: Annotated[int | None, typer.Option(help="0 is off.", show_default="as set")] = None,
-    top_p: Annotated[float | None, typer.Option(help="0 is off.", show_default="as set")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="Choose among the K most probable codes; 0: off.", show_default="as configured")
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="Keep the most probable codes that sum to P; 0: off.", show_default="as configured"),
+    ] = None,
     guidance_scale: Annotated[
         float | None,
-        typer.Option("--guidance", help="How closely to follow; 1 is off.", show_default="as set"),
+        typer.Option("--guidance", help="How closely to follow the conditions; 1: off.", show_default="as configured"),
     ] = None,
     reject_lowest: Annotated[
-        float | None, typer.Option(help="Of clips with a likelihood: drop this share, the lowest.", show_default="0")
+        float | None,
+        typer.Option(help="Drop this share of the clips, the least likely (waveform models).", show_default="0"),
     ] = None,
-    reject_highest: Annotated[float | None, typer.Option(help="The highest.", show_default="0")] = None,
-    weights: Annotated[str, typer.Option(help="On a CPU: fp32, fp16 or int8; fewer bits are faster.")] = ("fp32"),
+    reject_highest: Annotated[
+        float | None,
+        typer.Option(help="Drop this share of the clips, the most likely (waveform models).", show_default="0"),
+    ] = None,
+    weights: Annotated[str, typer.Option(help="On a CPU: fp32, fp16 or int8; fewer bits run faster.")] = ("fp32"),
     audio_format: Annotated[str, typer.Option("--format", help="wav, flac or ogg.")] = "wav",
-    codec: Annotated[str | None, typer.Option(help="What decodes.", show_default="that of the dataset")] = None,
+    codec: Annotated[
+        str | None, typer.Option(help="Decode with this codec.", show_default="the dataset's codec")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace clips of the same name.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing clips with the same name.")] = False,
     stream: Annotated[
         bool | None,
         typer.Option(
             "--stream/--no-stream",
-            help="Write NAME.partial.wav while drawing.",
+            help="Write NAME.partial.wav while generating.",
             show_default="for models that draw samples in order",
         ),
     ] = None,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="Run the solver of your own that trained this model.")
+    ] = False,
 ) -> None:
-    """Generate audio from a trained experiment."""
+    """Generate audio with a trained model."""
     from solfa.cli.clip_folder import generate_into
     from solfa.generate.model import find_folder, load_model
     from solfa.generate.request import ClipRequest
@@ -105,8 +125,7 @@ def generate(
     drawing = {"temperature": temperature, "semantics": temperature_kind, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
-    reach_own_modules()
-    model = load_model(folder, device=device, codec=codec, weights=weights)
+    model = load_model(folder, device=device, codec=codec, weights=weights, trust_code=trust_code)
     written = generate_into(out, model, requests, options, f".{audio_format}", stream)
     console.print(f"{plural(written, 'clip')} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
 
@@ -119,7 +138,7 @@ def _requests(wanted: "ClipRequest", captions: Path | None, num: int) -> "list[C
 
     if captions is not None:
         if wanted.text is not None:
-            raise ConfigError("--captions, --text: expected one of them, found both")
+            raise ConfigError("--captions, --text: expected only one of them, found both")
         each = read_requests(captions, wanted)
         if num == 1:
             return each
@@ -150,7 +169,7 @@ def _attributes(values: Sequence[str]) -> dict[str, Any]:
         try:
             attributes[name] = yaml.safe_load(value)
         except yaml.YAMLError:
-            raise ConfigError(f"--set: expected NAME=VALUE with a value as in YAML, found {text!r}") from None
+            raise ConfigError(f"--set: expected NAME=VALUE with a YAML value, found {text!r}") from None
     return attributes
 
 
@@ -158,7 +177,7 @@ def _refuse_existing(
     out: Path, requests: "Sequence[ClipRequest]", audio_format: str, overwrite: bool, is_streamed: bool
 ) -> None:
     from solfa.errors import ConfigError
-    from solfa.store.export.file_names import flat_name
+    from solfa.files.id_names import flat_name
     from solfa.ui.partial_clips import partial_path
 
     if out.exists() and not out.is_dir():
@@ -168,7 +187,7 @@ def _refuse_existing(
         names += [partial_path(out, request.name).name for request in requests]
     there = [name for name in names if (out / name).exists()]
     if there and not overwrite:
-        raise ConfigError(f"{out}: {there[0]} is there already; choose another --out, or add --overwrite")
+        raise ConfigError(f"{out}: {there[0]} already exists; choose another --out or add --overwrite")
 
 
 def _expect(option: str, found: str, known: Sequence[str]) -> None:

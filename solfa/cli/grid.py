@@ -24,7 +24,7 @@ EXAMPLES = """
 
   solfa grid lm.debug                          # on a Slurm cluster
 
-What is finished is left alone, what was stopped goes on. Each experiment has its log in its own folder.
+Finished experiments are left alone and stopped ones resume. Each experiment keeps its log in its own folder.
 """
 
 _COLOURS = {"running": "cyan", "done": "green", "failed": "red", "stopped": "yellow", "waiting": "dim"}
@@ -36,15 +36,17 @@ def add_to(app: typer.Typer) -> None:
 
 
 def grid(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The grid: the module PACKAGE.grids.NAME.")],
-    package: Annotated[str, typer.Option("-P", "--package", help="Where the grid is.")] = "solfa",
-    local: Annotated[bool, typer.Option("--local", help="Run here, without Slurm.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="With --local: how many at a time.")] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what there is to do.")] = False,
-    init: Annotated[bool, typer.Option("--init", help="Make the folders, so that signatures can be used.")] = False,
-    clear: Annotated[bool, typer.Option("--clear", help="Delete the experiments' folders, and start anew.")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The grid, module PACKAGE.grids.NAME.")],
+    package: Annotated[str, typer.Option("-P", "--package", help="Package that holds the grid.")] = "solfa",
+    local: Annotated[bool, typer.Option("--local", help="Run on this machine, without Slurm.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="With --local: experiments to run at a time.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
+    init: Annotated[
+        bool, typer.Option("--init", help="Create the folders, so that other commands know the signatures.")
+    ] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete the experiments' folders and start over.")] = False,
 ) -> None:
-    """Run all experiments of a grid."""
+    """Run every experiment of a grid."""
     from solfa.cli.dora_main import load_main
     from solfa.errors import ConfigError
     from solfa.experiments.processes.grid import check_slurm, find_explorer, link_experiments, list_experiments, submit
@@ -52,7 +54,7 @@ def grid(
     main = load_main()
     explorer = find_explorer(package, name)
     if clear and dry_run:
-        raise ConfigError("--clear: nothing is deleted in a --dry-run; leave out one of the two")
+        raise ConfigError("--clear: --dry-run deletes nothing; leave out one of the two")
     experiments = list_experiments(main, explorer)
     if not experiments:
         raise ConfigError(f"grid {name}: its explorer launches no experiment")

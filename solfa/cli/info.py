@@ -1,4 +1,4 @@
-"""`solfa info`: how the experiments stand, read from their folders without importing what trained them."""
+"""`solfa info`: how experiments are doing, read from their folders without importing what trained them."""
 
 import json
 import os
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 EXAMPLES = """
 [bold]Examples[/]
 
-  solfa info                  all experiments, the latest first
+  solfa info                  all experiments, newest first
 
-  solfa info 9521b0af         one of them: its state, its metrics and their curves
+  solfa info 9521b0af         one experiment: its state, its metrics and their curves
 
-  solfa info 95 --metrics     all values, epoch by epoch; the beginning of a signature is enough
+  solfa info 95 --metrics     all values, epoch by epoch; the first characters of a signature are enough
 
   solfa info 9521b0af -t      follow its log until Ctrl-C
 
-Experiments are looked for where SOLFA_DORA_DIR or the team's file says.
+SOLFA_DORA_DIR or the team file says where the experiments are.
 """
 POLL_SECONDS = 0.2
 _UNSAFE = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
-"""Control characters other than tabs and the colours that a log may have."""
+"""Control characters, except the tabs and colours a log may contain."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,30 +41,32 @@ def add_to(app: typer.Typer) -> None:
 def info(
     signature: Annotated[
         str | None,
-        typer.Argument(metavar="SIG", help="A signature, the beginning of one, or an experiment's folder."),
+        typer.Argument(metavar="SIG", help="Signature (or its first characters) or experiment folder."),
     ] = None,
-    from_signature: Annotated[str | None, typer.Option("-f", help="The same, as Dora has it.", metavar="SIG")] = None,
+    from_signature: Annotated[
+        str | None, typer.Option("-f", help="Same as SIG, spelled as in Dora.", metavar="SIG")
+    ] = None,
     metrics: Annotated[bool, typer.Option("--metrics", "-m", help="Show all values, epoch by epoch.")] = False,
     tail: Annotated[bool, typer.Option("--tail", "-t", help="Follow the log until Ctrl-C.")] = False,
     log: Annotated[bool, typer.Option("--log", "-l", help="Print the log.")] = False,
     config: Annotated[bool, typer.Option("--config", help="Print the whole configuration as YAML.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Show how an experiment stands, or list all of them."""
+    """Show how an experiment is doing, or list all experiments."""
     from solfa.environment.teams import load_environment
     from solfa.xp.record import find_experiment, list_experiments, read_experiment
 
     flags = {"--metrics": metrics, "--tail": tail, "--log": log, "--config": config, "--json": as_json}
     chosen = [flag for flag, is_given in flags.items() if is_given]
     if len(chosen) > 1:
-        raise ConfigError(f"expected one of {', '.join(flags)}, found {' and '.join(chosen)}")
+        raise ConfigError(f"expected only one of {', '.join(flags)}, found {' and '.join(chosen)}")
     if signature and from_signature and signature != from_signature:
         raise ConfigError(f"expected one experiment, found {signature} and -f {from_signature}")
     xps_dir = load_environment(os.environ).xps_dir
     wanted = signature or from_signature
     if not wanted:
         if chosen not in ([], ["--json"]):
-            raise ConfigError(f"{chosen[0]}: expected the signature of an experiment as well; `solfa info` lists them")
+            raise ConfigError(f"{chosen[0]}: expected the signature of an experiment too; `solfa info` lists them")
         _print_all([read_experiment(folder) for folder in list_experiments(xps_dir)], xps_dir, as_json=as_json)
         return
     record = read_experiment(find_experiment(xps_dir, wanted))
@@ -85,7 +87,7 @@ def info(
 
 
 def _print_all(records: "list[ExperimentRecord]", xps_dir: Path, *, as_json: bool) -> None:
-    """Print a line per experiment."""
+    """Print one line per experiment."""
     from solfa.ui.terminal.experiment_tables import experiment_json, experiments_table
 
     now = time.time()
@@ -95,11 +97,11 @@ def _print_all(records: "list[ExperimentRecord]", xps_dir: Path, *, as_json: boo
         print_table(experiments_table(records, now))
         _print_faults([fault for record in records for fault in record.faults])
     else:
-        console.print(f"no experiment is in {visible(str(xps_dir))} yet", soft_wrap=True, highlight=False)
+        console.print(f"no experiments in {visible(str(xps_dir))} yet", soft_wrap=True, highlight=False)
 
 
 def _print_one(record: "ExperimentRecord") -> None:
-    """Print what an experiment is, how it stands, and the curves of its metrics."""
+    """Print what an experiment is, how it is doing, and the curves of its metrics."""
     from solfa.ui.terminal.experiment_tables import experiment_facts
     from solfa.ui.terminal.history_table import all_series, summary_table
 
@@ -112,7 +114,7 @@ def _print_one(record: "ExperimentRecord") -> None:
 
 
 def _print_history(record: "ExperimentRecord") -> None:
-    """Print all metrics, a table for each stage."""
+    """Print all metrics, one table per stage."""
     from solfa.ui.terminal.history_table import all_series, history_table
 
     series = all_series(record.history)
@@ -133,7 +135,7 @@ def _print_log(record: "ExperimentRecord") -> None:
 
 
 def _follow(log: Path) -> None:
-    """Print the end of a log and what is added to it; Ctrl-C is how this is meant to end."""
+    """Print the end of a log and follow it; Ctrl-C is the normal way out."""
     from solfa.files.tail import follow_lines
 
     def wait() -> bool:

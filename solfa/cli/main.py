@@ -1,7 +1,7 @@
-"""The `solfa` command: which commands there are, and how faults become sentences and exit codes.
+"""The `solfa` command: its subcommands, and how errors become sentences and exit codes.
 
-Exit codes: 0 done, 1 stopped or found wrong, 2 bad input, 130 interrupted. Commands import what they need when they
-run, so that `solfa --help` answers at once.
+Exit codes: 0 done, 1 stopped or found problems, 2 bad input, 130 interrupted. Commands import what they need when they
+run, so `solfa --help` is instant.
 """
 
 import os
@@ -32,7 +32,7 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="solfa",
-    help="Write sound down once, as codec tokens or latents, and train audio models from what was written.",
+    help="Encode audio once, as codec tokens or latents, and train audio models on the result.",
     epilog="Start with: solfa demo",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -65,18 +65,18 @@ def _show_version(wanted: bool) -> None:
 def root(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
 ) -> None:
-    """Write sound down once, as codec tokens or latents, and train audio models from what was written."""
+    """Encode audio once, as codec tokens or latents, and train audio models on the result."""
 
 
 def main() -> None:
-    """Run the command line; what a user can act on is answered with one sentence."""
+    """Run the command line; an error the user can act on is one sentence."""
     try:
         app()
     except SolfaError as error:
         command = command_of(typer.main.get_command(app), sys.argv[1:])
         _leave(in_flags(str(error), command), exit_code(error))
     except BrokenPipeError:
-        # The reader of our output has gone (`solfa status … | head`); nothing is wrong.
+        # Whoever read our output has gone (`solfa status … | head`); nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:

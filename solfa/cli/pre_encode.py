@@ -19,16 +19,16 @@ EXAMPLES = (
     "--output-path latents/\n\n"
     "  solfa pre-encode --pretrained-name dac_44khz --is-discrete --dataset-config data.json --output-path tokens/\n\n"
     "  solfa pre-encode --config my.yaml batch_size=4 output_path=latents/\n\n"
-    "Interrupted, the same command continues. What cannot be read is listed in failures.jsonl; everything else is "
-    "encoded, silence included, and recordings longer than --sample-size become consecutive items. Started by a "
-    "launcher (torchrun --no-python, srun), every process takes its share of the batches.\n\n"
-    "[bold]solfa encode[/] is the better way for new work: it pads nothing, stores few large files and appends what is "
-    "new. [bold]solfa import[/] turns a folder in this layout into a Solfa dataset."
+    "If it is interrupted, run the same command again to resume. Unreadable files are listed in failures.jsonl; "
+    "everything else is encoded, silence included, and recordings longer than --sample-size become consecutive items. "
+    "Under a launcher (torchrun --no-python, srun), every process takes its share of the batches.\n\n"
+    "Prefer [bold]solfa encode[/] for new work: it pads nothing, stores a few large files and appends new recordings. "
+    "[bold]solfa import[/] turns a folder in this layout into a Solfa dataset."
 )
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command; flags may be spelled with underscores, too."""
+    """Register the command; flags can also be spelled with underscores."""
     settings = {"token_normalize_func": lambda name: name.replace("_", "-")}
     app.command("pre-encode", epilog=EXAMPLES, context_settings=settings)(pre_encode)
 
@@ -36,16 +36,16 @@ def add_to(app: typer.Typer) -> None:
 def pre_encode(
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Settings by key, on top of --config."),
+        typer.Argument(metavar="KEY=VALUE", help="Settings that override --config."),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Settings as YAML; KEY=VALUE and flags come on top.", show_default="base"),
+        typer.Option(metavar="FILE", help="Settings as YAML; KEY=VALUE and flags override them.", show_default="base"),
     ] = None,
     model_config: Annotated[str | None, typer.Option(help="A stable-audio-tools model JSON.")] = None,
-    ckpt_path: Annotated[str | None, typer.Option(help="Its weights: .safetensors, .ckpt or .pt.")] = None,
+    ckpt_path: Annotated[str | None, typer.Option(help="The model's weights: .safetensors, .ckpt or .pt.")] = None,
     pretrained_name: Annotated[
-        str | None, typer.Option(help="A codec's name, folder or Hub id, instead of the two above.")
+        str | None, typer.Option(help="A codec's name, folder or Hub id, instead of --model-config and --ckpt-path.")
     ] = None,
     dataset_config: Annotated[
         str | None, typer.Option(help="A stable-audio-tools dataset JSON.", show_default="required")
@@ -53,34 +53,35 @@ def pre_encode(
     output_path: Annotated[
         str | None, typer.Option(help="A new folder, or one to continue.", show_default="required")
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Items per call of the model.", show_default="1")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Items per batch.", show_default="1")] = None,
     sample_size: Annotated[
-        int | None, typer.Option(help="Samples of every item, at the model's rate.", show_default="1320960")
+        int | None, typer.Option(help="Samples per item, at the model's sample rate.", show_default="1320960")
     ] = None,
     num_workers: Annotated[
-        int | None, typer.Option(help="Processes that decode ahead; 0 decodes in a thread.", show_default="4")
+        int | None, typer.Option(help="Processes that decode audio ahead; 0: decode in a thread.", show_default="4")
     ] = None,
     shuffle: Annotated[
-        bool | None, typer.Option("--shuffle", help="Order items by a hash of their names, always the same.")
+        bool | None,
+        typer.Option("--shuffle", help="Order items by a hash of their names; the order is always the same."),
     ] = None,
     model_half: Annotated[bool | None, typer.Option("--model-half", help="Run and store in fp16.")] = None,
     is_discrete: Annotated[bool | None, typer.Option("--is-discrete", help="Store tokens, [K, N].")] = None,
     num_nodes: Annotated[
-        int | None, typer.Option(help="Machines that a launcher started this on.", show_default="1")
+        int | None, typer.Option(help="Number of machines the launcher started this on.", show_default="1")
     ] = None,
     strategy: Annotated[str | None, typer.Option(help="auto or ddp.", show_default="auto")] = None,
     limit_batches: Annotated[
-        int | None, typer.Option(help="Encode only the first so many batches, counted over all ranks.")
+        int | None, typer.Option(help="Encode only this many batches, counted over all ranks.")
     ] = None,
 ) -> None:
-    """Pre-encode audio into the layout of stable-audio-tools: resumable, exact, nothing replaced or dropped."""
+    """Pre-encode audio into the layout of stable-audio-tools; it can be resumed, and no recording is dropped."""
     flags = dict(locals())
     from solfa.encoding.pre_encode.config import parse_pre_encode
 
     given = {name: value for name, value in flags.items() if name not in ("overrides", "config") and value is not None}
     composed = compose(config, overrides or []) if config or overrides else {}
     settings = parse_pre_encode({**composed, **given})
-    # Only now, so that a fault in the settings is answered at once: this imports torch.
+    # Imported this late because it loads torch: a mistake in the settings is reported right away.
     from solfa.cli.encode import EncodeView
     from solfa.encoding.pre_encode.session import pre_encode as run
 
@@ -92,9 +93,9 @@ def pre_encode(
 
 
 def compose(config: Path | None, overrides: list[str]) -> dict[str, Any]:
-    """Compose a YAML file (the packaged one if None) and `key=value` overrides with Hydra, as plain values.
+    """Compose a YAML file (the packaged one if None) and `key=value` overrides with Hydra into plain values.
 
-    A file of the user's own may hold only some of the keys, and may name the packaged one in its `defaults`: `base`.
+    The user's own file may hold only some of the keys, and may name the packaged file in its `defaults` as `base`.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
@@ -121,7 +122,7 @@ def compose(config: Path | None, overrides: list[str]) -> dict[str, Any]:
 
 
 def _forced(overrides: list[str]) -> list[str]:
-    """Check the keys, and let plain overrides add keys that the file does not have."""
+    """Check the keys, and let plain overrides add keys that the file lacks."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -134,7 +135,7 @@ def _forced(overrides: list[str]) -> list[str]:
             parsed = OverridesParser.create().parse_override(text)
         except HydraException as error:
             reason = str(error).partition("\n")[0]
-            raise ConfigError(f"{text}: expected KEY=VALUE as Hydra reads it ({reason})") from None
+            raise ConfigError(f"{text}: expected KEY=VALUE in Hydra's syntax ({reason})") from None
         check_key(parsed.key_or_group, text)
         plain = not text.startswith(("+", "~"))
         forced.append(f"++{text}" if plain else text)
@@ -142,9 +143,9 @@ def _forced(overrides: list[str]) -> list[str]:
 
 
 def print_report(report: "PreEncodeReport") -> None:
-    """Print what a run did, and every reason to look closer."""
+    """Print what a run did, and anything that needs a closer look."""
     new = f" ({report.new_items:,} in this run)" if report.new_items else ""
-    speed = f"{report.speed:.1f}x real time" if report.new_items else "nothing to do: everything was encoded already"
+    speed = f"{report.speed:.1f}x real time" if report.new_items else "nothing to do: everything is already encoded"
     facts = [
         ("items", f"{report.items:,}{new}"),
         ("audio", f"{duration(report.new_seconds)} in this run"),

@@ -1,4 +1,4 @@
-"""`solfa train`: run an experiment, alone or as several processes."""
+"""`solfa train`: run an experiment in one process or several."""
 
 from typing import Annotated
 
@@ -17,9 +17,9 @@ EXAMPLES = """
 
   solfa train -f SIG optim.optimizer.lr=1e-4
 
-An experiment is named by what differs from the files in conf/, and the same command goes on where it was stopped.
-`dora run` with the same overrides is the same experiment. Folders with YAML of your own, laid out as solfa/conf, are
-named in SOLFA_SEARCH_PATH.
+An experiment is identified by its overrides of the files in conf/, and the same command resumes it. `dora run` with
+the same overrides is the same experiment. To add your own YAML, lay out a folder like solfa/conf and list it in
+SOLFA_SEARCH_PATH.
 """
 
 
@@ -31,20 +31,18 @@ def add_to(app: typer.Typer) -> None:
 def train(
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="What differs: a file of a group, or a value.", show_default=False),
+        typer.Argument(metavar="KEY=VALUE", help="What to change: a group's file, or a value.", show_default=False),
     ] = None,
     ddp: Annotated[bool, typer.Option("-d", "--ddp", help="Run several processes on this machine.")] = False,
     ddp_workers: Annotated[
-        int | None, typer.Option(help="How many; implies -d.", show_default="one per GPU, two on a CPU")
+        int | None, typer.Option(help="Number of processes; implies -d.", show_default="one per GPU, two on a CPU")
     ] = None,
     from_sig: Annotated[
-        str | None, typer.Option("-f", "--from-sig", metavar="SIG", help="Begin with the overrides of an experiment.")
+        str | None, typer.Option("-f", "--from-sig", metavar="SIG", help="Start from the overrides of this experiment.")
     ] = None,
-    clear: Annotated[
-        bool, typer.Option("--clear", help="Delete the experiment's folder first, and start anew.")
-    ] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete the experiment's folder and start over.")] = False,
 ) -> None:
-    """Train a model, or go on training it, in the folder of its experiment."""
+    """Train a model in the folder of its experiment, or resume training."""
     import os
 
     from solfa.cli.dora_main import load_main
@@ -54,7 +52,7 @@ def train(
 
     main, rank = load_main(), read_rank(os.environ)
     if clear and rank.world_size > 1:
-        raise ConfigError("--clear: several processes are being started; clear first, in one process")
+        raise ConfigError("--clear: not possible while several processes start; clear first, with one process")
     before: list[str] = []
     if from_sig is not None:
         before = list(main.get_argv_from_sig(find_experiment(main.environment.xps_dir, from_sig).name))

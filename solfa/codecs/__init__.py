@@ -1,4 +1,4 @@
-"""Codecs: anything that maps a waveform to codes or latents and back, behind one protocol."""
+"""Codecs: everything that maps a waveform to codes or latents and back, behind one protocol."""
 
 from typing import TYPE_CHECKING
 

@@ -43,27 +43,27 @@ FAMILIES: dict[str, Family] = {
 
 @runtime_checkable
 class Reference(Protocol):
-    """What a spec's head stands for: something that can build a codec."""
+    """Something that can build a codec: what the head of a spec stands for."""
 
     def load(self, options: Mapping[str, object], device: str, precision: Precision) -> Codec: ...
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """A codec of samples in classes, which needs no weights."""
+    """A codec that sorts samples into classes and needs no weights."""
 
     options: type[MulawOptions] | type[LinearOptions]
 
     def load(self, options: Mapping[str, object], device: str, precision: Precision) -> Codec:
         name = self.options().grid.kind
         if precision != "fp32":
-            raise ConfigError(f"codec {name}: precision: it is exact and takes none, found {precision!r}")
+            raise ConfigError(f"codec {name}: precision: it is always exact, found {precision!r}; leave it out")
         return WaveformCodec(parse_config(self.options, options, f"codec {name}"), device)
 
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A codec that Solfa trained, whose weights come with it."""
+    """A codec that Solfa trained and ships."""
 
     name: str
     root: Path = ROOT
@@ -89,21 +89,21 @@ class Published:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A checkpoint in the `save_pretrained` layout; its config.json says of which family it is."""
+    """A checkpoint in the `save_pretrained` layout; its config.json names its family."""
 
     location: str | Path
 
     def load(self, options: Mapping[str, object], device: str, precision: Precision) -> Codec:
         name = self.location.name if isinstance(self.location, Path) else self.location
         checkpoint = Checkpoint(name, str(self.location), self.location, device, precision)
-        # Pipelines of diffusers, Stable Audio's among them, hold their autoencoder in the folder `vae`.
+        # Diffusers pipelines such as Stable Audio keep their autoencoder in the folder `vae`.
         for candidate in (checkpoint, replace(checkpoint, subfolder="vae")):
             config = read_config(candidate)
             if config is not None:
                 return _family(config, self.location).from_checkpoint(candidate, options)
         raise ConfigError(
-            f"codec {self.location}: expected config.json in it, as save_pretrained writes it (or in its folder vae), "
-            "found none; a stable-audio-tools model is given by its model_config.json with checkpoint=PATH"
+            f"codec {self.location}: expected a config.json written by save_pretrained, here or in its folder vae, "
+            "found none; for a stable-audio-tools model, name its model_config.json and add checkpoint=PATH"
         )
 
 
@@ -120,7 +120,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class StableAudio:
-    """A stable-audio-tools model config; the weights are an option."""
+    """A stable-audio-tools model config; the weights are given as an option."""
 
     config_path: Path
 
@@ -154,7 +154,7 @@ NAMES: dict[str, BuiltIn | Quantized | Published] = {
     "mimi": Published("mimi", MimiCodec, "kyutai/mimi"),
     "stable_audio_open": Published("stable_audio_open", OobleckCodec, "stabilityai/stable-audio-open-1.0", "vae"),
 }
-"""Codecs with a name of their own."""
+"""Codecs that have a name."""
 
 
 def load_codec(
@@ -162,9 +162,9 @@ def load_codec(
 ) -> Codec:
     """Load a codec by name, local directory, Hub id, or stable-audio-tools model config.
 
-    Options may follow in the text (`encodec_24khz:num_codebooks=8`) or as arguments. `precision` is fp32 unless given
-    in one of the two places. `solfa_24khz`, `mulaw` and `linear` come with Solfa; the other names are loaded from the
-    Hub's local cache, or downloaded by the Hub's own library.
+    Give options in the text (`encodec_24khz:num_codebooks=8`) or as arguments. `precision` is fp32 unless one of the
+    two says otherwise. `solfa_24khz`, `mulaw` and `linear` ship with Solfa; the other names are loaded from the Hub's
+    local cache, or downloaded by the Hub's own library.
 
     >>> import solfa
     >>> codec = solfa.load_codec("solfa_24khz:num_codebooks=4")
@@ -181,7 +181,7 @@ def load_codec(
 
 
 def _merge(written: Mapping[str, str], given: Mapping[str, object], spec: str) -> dict[str, object]:
-    """Join the options of the text and of the call; the same option with two values is an error."""
+    """Merge the options of the text and of the call; two different values for one option are an error."""
     for key in written.keys() & given.keys():
         if str(given[key]).lower() != written[key].lower():
             raise ConfigError(f"codec {spec}: {key}: the text says {written[key]!r} and the call says {given[key]!r}")
@@ -202,7 +202,7 @@ def _resolve(head: str) -> Reference:
         return Pretrained(head)
     if "/" in head or path.suffix:
         raise ConfigError(f"codec {head}: no such directory or file")
-    raise ConfigError(f"codec {head!r}: unknown name{nearest(head, NAMES)}; known are {', '.join(NAMES)}")
+    raise ConfigError(f"codec {head!r}: unknown name{nearest(head, NAMES)}; known names are {', '.join(NAMES)}")
 
 
 def _family(config: Mapping[str, object], location: str | Path) -> Family:

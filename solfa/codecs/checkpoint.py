@@ -17,10 +17,10 @@ from solfa.pretrained.hub import find_config, quiet_loading, unreachable
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where the weights of a codec are, and how they are to be run."""
+    """Where the weights of a codec are, and how to run them."""
 
     name: str
-    """How a person calls it."""
+    """The name people use for it."""
     head: str
     """The spec without its options, valid in any working directory."""
     location: str | Path
@@ -29,10 +29,10 @@ class Checkpoint:
     precision: Precision = "fp32"
     subfolder: str = ""
     fixed_options: Mapping[str, str] = field(default_factory=dict)
-    """Options that say where the weights are, and so belong to every spec."""
+    """Options that say where the weights are, and so are part of every spec."""
 
     def spec(self, options: Mapping[str, int | bool]) -> str:
-        """Write the text that loads the same codec with `options`."""
+        """Return the text that loads the same codec with `options`."""
         texts = dict(self.fixed_options)
         texts |= {key: str(value).lower() for key, value in options.items()}
         if self.precision != "fp32":
@@ -41,22 +41,22 @@ class Checkpoint:
 
 
 def read_config(checkpoint: Checkpoint) -> Mapping[str, Any] | None:
-    """Read `config.json`; None when there is none in this place."""
+    """Read `config.json`; None if there is none."""
     path = find_config(checkpoint.location, checkpoint.subfolder, f"codec {checkpoint.name}: the Hub model")
     return None if path is None else read_object(path, ConfigError, f"codec {checkpoint.name}: {path}")
 
 
 def load_pretrained(checkpoint: Checkpoint, model_class: Any) -> Any:
-    """Call the library's `from_pretrained` in float32 and refuse weights that do not fit, by name."""
+    """Call the library's `from_pretrained` in float32; refuse weights that do not fit, by name."""
     library = model_class.__module__.partition(".")[0]
     try:
         with quiet_loading(library, bars=not isinstance(checkpoint.location, Path)):
             model, info = model_class.from_pretrained(
                 checkpoint.location,
                 **({"subfolder": checkpoint.subfolder} if checkpoint.subfolder else {}),
-                # Explicit, because the libraries otherwise keep the dtype of the file.
+                # Explicit, because the libraries would otherwise keep the file's dtype.
                 torch_dtype=torch.float32,
-                # Listed in `info` and refused below, instead of a report that spans a page.
+                # They are listed in `info` and refused below, instead of in a report that fills a page.
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )
@@ -70,6 +70,6 @@ def _unreachable(checkpoint: Checkpoint) -> ConfigError:
     if isinstance(checkpoint.location, Path):
         return ConfigError(
             f"codec {checkpoint.name}: no weights could be read from {checkpoint.location / checkpoint.subfolder}; "
-            "expected a directory as save_pretrained writes it, with config.json and .safetensors"
+            "expected a directory written by save_pretrained, with config.json and .safetensors"
         )
     return unreachable(checkpoint.location, f"codec {checkpoint.name}: the Hub model")

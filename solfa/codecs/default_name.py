@@ -1,4 +1,4 @@
-"""The name that commands need before any codec is loaded; nothing else is imported for it."""
+"""The name of the default codec, which commands need without importing anything else."""
 
 DEFAULT_CODEC = "solfa_24khz"
-"""What encodes where nobody chose: its weights come with Solfa, so it works without a network."""
+"""Used unless another codec is chosen; its weights ship with Solfa, so it works offline."""

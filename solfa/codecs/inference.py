@@ -1,4 +1,4 @@
-"""How networks are run here: no gradients, no random algorithms, no hidden drop of precision."""
+"""How networks run here: no gradients, no random algorithms, no hidden loss of precision."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "fp16": torch.flo
 
 @contextmanager
 def exact_inference() -> Iterator[None]:
-    """Run without gradients, with cuDNN's deterministic algorithms and without TF32, which fp32 means by default."""
+    """Run without gradients, with cuDNN's deterministic algorithms, and without the TF32 that torch uses for fp32."""
     with (
         torch.no_grad(),
         torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
@@ -27,8 +27,8 @@ def exact_inference() -> Iterator[None]:
 def prepare(model: nn.Module, precision: Precision, device: str | torch.device) -> None:
     """Freeze `model` and bring its weights to `precision` and `device`.
 
-    Buffers that are not part of a checkpoint keep their dtype: rotary frequencies in bf16 would bend positions.
-    Weights that are not finite are refused: all that they encode would be alike, and nothing would say so.
+    Buffers that are not part of a checkpoint keep their dtype: rotary frequencies in bf16 would distort positions.
+    Weights that are not finite are refused: everything they encode would be the same, and nothing would say so.
     """
     for name, tensor in model.state_dict().items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
@@ -47,7 +47,7 @@ def prepare(model: nn.Module, precision: Precision, device: str | torch.device) 
 
 
 def clip_by_clip(encoder: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Make an encoder take the clips of a batch one by one on CPUs, where a batch costs memory and gains nothing."""
+    """Make an encoder take the clips of a batch one by one on CPUs, where batching costs memory and gains nothing."""
 
     def encode(audio: Tensor) -> Tensor:
         if audio.device.type != "cpu" or len(audio) == 1:

@@ -1,4 +1,4 @@
-"""Overlapping chunks of a waveform: where they lie, and how decoded ones are joined by cross-fading."""
+"""Overlapping chunks of a waveform: where they are, and how decoded chunks are joined by cross-fading."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Chunks:
-    """Chunks of `length` samples every `stride`; one chunk of everything where `length` is None."""
+    """Chunks of `length` samples every `stride`; a single chunk if `length` is None."""
 
     num_samples: int
     length: int | None

@@ -39,7 +39,7 @@ class Encoded:
 
 @runtime_checkable
 class StoredClip(Protocol):
-    """What `Codec.decode` needs of a clip that was read from a dataset."""
+    """What `Codec.decode` needs from a clip that was read from a dataset."""
 
     @property
     def array(self) -> NDArray[Any]: ...  # [T, W]
@@ -53,7 +53,7 @@ class StoredClip(Protocol):
 class Codec(Protocol):
     """Maps a waveform to codes or latents and back, deterministically.
 
-    Anything with these attributes is one: `solfa.encode` takes the object itself.
+    Anything with these attributes is a codec: `solfa.encode` takes the object itself.
 
     >>> import torch
     >>> from solfa.codecs import Codec, load_codec
@@ -67,7 +67,7 @@ class Codec(Protocol):
 
     @property
     def name(self) -> str:
-        """How a person calls it; loading it again takes `spec`."""
+        """The name people use for it; to load it again, use `spec`."""
         ...
 
     @property
@@ -123,9 +123,9 @@ class Codec(Protocol):
 
 
 def as_batch(encoded: Encoded | StoredClip, device: torch.device | str) -> tuple[Encoded, bool]:
-    """View a stored clip as a batch of one on `device`; the flag says that it was one.
+    """View a stored clip as a batch of one on `device`; the flag says whether it was a stored clip.
 
-    A codec of your own begins its `decode` with it:
+    Start the `decode` of your own codec with it:
 
     >>> import solfa
     >>> from solfa.codecs import as_batch
@@ -135,7 +135,7 @@ def as_batch(encoded: Encoded | StoredClip, device: torch.device | str) -> tuple
     """
     if isinstance(encoded, Encoded):
         return encoded, False
-    # Stored arrays are read-only memory maps of dtypes (uint16) that torch hardly computes with: copy and widen.
+    # Stored arrays are read-only memory maps of dtypes (uint16) that torch barely supports: copy and widen.
     array = np.asarray(encoded.array)
     wide = array.astype(np.int64 if array.dtype.kind in "ui" else np.float32)
     scales = None if encoded.scales is None else torch.from_numpy(np.array(encoded.scales, np.float32))[None]

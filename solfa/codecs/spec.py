@@ -1,6 +1,6 @@
 """The text that names a codec: `HEAD` or `HEAD:key=value,key=value`, where HEAD is a name, a path or a Hub id.
 
-Values are percent-escaped where they hold a comma or a percent sign, so that any path can be a value.
+Commas and percent signs in values are percent-escaped, so any path can be a value.
 """
 
 import re
@@ -28,7 +28,7 @@ class CodecSpec:
 
 
 def parse_spec(text: str) -> CodecSpec:
-    """Split a spec into head and options; a text that is an existing path is a head as it stands.
+    """Split a spec into head and options; a text that is an existing path is all head.
 
     >>> from solfa.codecs import parse_spec
     >>> parse_spec("encodec_24khz:num_codebooks=8")
@@ -39,7 +39,7 @@ def parse_spec(text: str) -> CodecSpec:
     if Path(text).expanduser().exists():
         return CodecSpec(text)
     for colon in reversed([place for place, character in enumerate(text) if character == ":"]):
-        # A path may hold colons itself: the longest one that exists is the head.
+        # A path may contain colons itself: the longest one that exists is the head.
         head, tail = text[:colon], text[colon + 1 :]
         if Path(head).expanduser().exists() and _OPTIONS.fullmatch(f"x:{tail}"):
             return CodecSpec(head, _options(tail, text))

@@ -1,4 +1,4 @@
-"""The base of every config model, and the sentence a user reads when a value does not fit."""
+"""The base of every config model, and the message a user sees if a value does not fit."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ C = TypeVar("C", bound=Config)
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """Suggest the closest of `words`, as the tail of a sentence; empty when none is close.
+    """Suggest the closest of `words` as the end of a sentence; empty if none is close.
 
     >>> from solfa.config import nearest
     >>> f"unknown codec 'encodek'{nearest('encodek', ['encodec', 'mimi'])}"
@@ -41,7 +41,7 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 def parse_config(model: type[C], values: Mapping[str, Any], where: str) -> C:
-    """Validate `values`, answering a fault with one sentence that begins with `where`."""
+    """Validate `values`; an error is one sentence that begins with `where`."""
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
@@ -65,7 +65,7 @@ def _sentences(model: type[Config], error: ValidationError) -> Iterable[str]:
 
 
 def _tag_sentence(field: str, context: Mapping[str, Any]) -> str:
-    """Say which variants there are; pydantic quotes the name of the tag and each of its values."""
+    """Name the possible variants; pydantic quotes the tag's name and each of its values."""
     tag = ".".join(part for part in (field, context["discriminator"].strip("'")) if part)
     if "tag" not in context:
         return f"{tag}: missing"
@@ -74,7 +74,7 @@ def _tag_sentence(field: str, context: Mapping[str, Any]) -> str:
 
 
 def _fields_at(model: type[Config], location: Iterable[int | str]) -> set[str]:
-    """Name the fields of the models that stand at a place inside `model`; tags and list indices lead nowhere else."""
+    """List the fields of the models at a place inside `model`; tags and list indices are skipped on the way."""
     models = [model]
     for part in location:
         fields = [found.model_fields[str(part)] for found in models if part in found.model_fields]

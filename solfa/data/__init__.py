@@ -1,4 +1,4 @@
-"""From a dataset to training batches: deterministic, resumable, the same for every number of workers and ranks."""
+"""From a dataset to training batches: deterministic, resumable, and independent of the number of workers and ranks."""
 
 from typing import TYPE_CHECKING
 

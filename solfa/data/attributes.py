@@ -1,6 +1,6 @@
-"""What a model is told about each clip of a batch, and what is kept from it in training.
+"""What a model is told about each clip of a batch, and what is dropped in training.
 
-A draw belongs to a clip, an epoch and an attribute, never to a rank or worker: whoever reads the clip drops the same.
+A draw belongs to a clip, an epoch and an attribute, never to a rank or worker: whoever reads a clip drops the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 
 CAPTION = "caption"
-"""The source that is a clip's caption; every other source is a metadata column."""
+"""The source that means a clip's caption; every other source is a metadata column."""
 
 
 def attribute_rows(
     captions: Sequence[str | None], metadata: Sequence[Mapping[str, Any]], sources: Mapping[str, str]
 ) -> list[dict[str, Any | None]]:
-    """Collect the attributes of each clip by name; None where a clip has no value."""
+    """Collect the attributes of each clip by name; None if a clip has no value."""
     return [
         {name: caption if source == CAPTION else columns.get(source) for name, source in sources.items()}
         for caption, columns in zip(captions, metadata, strict=True)
@@ -32,10 +32,10 @@ def drop_attributes(
     seed: int,
     epoch: int,
 ) -> list[dict[str, Any | None]]:
-    """Make attributes absent: all of a clip together with one probability, each on its own with another."""
+    """Drop attributes: all of a clip's together with one probability, and each separately with another."""
     unknown = set(dropouts) - {name for row in rows for name in row}
     if rows and unknown:
-        raise ConfigError(f"dropout of {', '.join(sorted(unknown))}: no clip has an attribute of that name")
+        raise ConfigError(f"dropout: no clip has an attribute named {' or '.join(sorted(unknown))}")
 
     def dropped(clip_id: str, name: str) -> bool:
         return _happens(dropouts.get(name, 0.0), "attribute", seed, epoch, clip_id, name)
@@ -49,6 +49,6 @@ def drop_attributes(
 
 
 def _happens(probability: float, *parts: str | int) -> bool:
-    """Draw whether something of a probability happens; 0 is never and 1 is always."""
-    # 53 bits, all that a float holds: more could round up to 1, and a probability of 1 would not always happen.
+    """Draw whether something with a probability happens; 0 is never and 1 is always."""
+    # 53 bits, as many as a float holds: more could round up to 1, and a probability of 1 would not always happen.
     return probability > 0 and (stable_key("dropout", *parts) >> 75) / 2**53 < probability

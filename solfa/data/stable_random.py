@@ -1,7 +1,7 @@
 """Randomness that depends on what is drawn, never on who draws it.
 
-Every draw starts from a hash of names and numbers. Of numpy only the raw bits of a bit generator are used, which numpy
-promises never to change, so a run can be resumed under another version and still see the same batches.
+Every draw starts from a hash of names and numbers. From numpy only the raw bits of a bit generator are used, which it
+promises never to change, so a run can resume under another version and still see the same batches.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ def stable_key(*parts: str | int) -> int:
 
 def crop_start(seed: int, epoch: int, clip_id: str, slack: int) -> int:
     """Draw the first frame of a clip's crop, uniformly from 0 to `slack` inclusive."""
-    # A whole generator for one number would cost 18 us a clip, as much as reading it; the hash alone costs 1.
+    # A whole generator for one number would cost 18 us per clip, as much as reading it; the hash alone costs 1.
     bits = stable_key("crop", seed, epoch, clip_id) >> 64
     return bits * (slack + 1) >> 64
 
 
 class Shuffler:
-    """The permutations and numbers of one epoch, in the order in which they are asked for."""
+    """The permutations and numbers of one epoch, in the order in which they are requested."""
 
     def __init__(self, digest: str, seed: int, epoch: int) -> None:
         self._bits = np.random.PCG64(stable_key("order", digest, seed, epoch))
@@ -36,7 +36,7 @@ class Shuffler:
         return np.argsort(self._bits.random_raw(count), kind="stable").astype(np.int64, copy=False)
 
     def fraction(self) -> float:
-        """Draw a number from 0 up to 1, of 24 bits: added to or taken from a count of clips, it stays exact."""
+        """Draw a 24-bit number from 0 up to 1: it stays exact when added to or subtracted from a count of clips."""
         return (self._bits.random_raw() >> 40) * 2.0**-24
 
     def integers(self, highest: Int64[np.ndarray, "count"]) -> Int64[np.ndarray, "count"]:

@@ -1,4 +1,4 @@
-"""The demonstration: a small collection made from nothing, encoded, verified, decoded and reported."""
+"""The demo: a small synthesised collection, encoded, verified, decoded and shown on a page."""
 
 from typing import TYPE_CHECKING
 

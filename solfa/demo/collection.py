@@ -1,7 +1,7 @@
-"""Write a small captioned collection of synthesised audio: what people's folders look like, in miniature.
+"""Write a small captioned collection of synthesised audio, like the folders people have, in miniature.
 
 Twelve clips of four kinds, from half a second to longer than a segment, in six formats, four sample rates, mono and
-stereo; captions beside some of them as text and beside others as JSON; and one file that only pretends to be audio.
+stereo; captions next to them, some as text and some as JSON; and one file that only pretends to be audio.
 """
 
 import json
@@ -27,17 +27,17 @@ HARP = (48, 52, 55, 59, 60, 64, 67, 71, 72, 76, 79, 83, 84)
 
 @dataclass(frozen=True)
 class DemoClip:
-    """One file of the collection: where it goes, what plays, and what is said about it."""
+    """One file of the collection: its path, what plays, and its caption and metadata."""
 
     path: str
     sample_rate: int
     num_channels: int
     play: Callable[[int, int, np.random.Generator], Sound]
-    """Called with the sample rate, the number of channels and the clip's own generator."""
+    """Called with the sample rate, the number of channels and the clip's own random generator."""
     subtype: str | None = None
     caption: str | None = None
     facts: tuple[tuple[str, Any], ...] = ()
-    """More than a caption: it is then written as JSON instead of text."""
+    """Metadata besides the caption; if there is any, both are written as JSON instead of text."""
 
 
 DEMO_CLIPS = (
@@ -117,9 +117,9 @@ DEMO_CLIPS = (
 
 
 def write_demo_collection(folder: Path, seed: int = 0) -> None:
-    """Write the collection into `folder`, which is created where needed; the same seed gives the same sound."""
+    """Write the collection into `folder`, which is created if needed; the same seed gives the same sound."""
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder}: the demo collection needs a folder, found a file; name another place")
+        raise ConfigError(f"{folder}: expected a folder for the demo collection, found a file; choose another place")
     for clip in DEMO_CLIPS:
         write_demo_clip(clip, folder, seed)
     broken = folder / BROKEN_FILE
@@ -128,7 +128,7 @@ def write_demo_collection(folder: Path, seed: int = 0) -> None:
 
 
 def write_demo_clip(clip: DemoClip, folder: Path, seed: int) -> None:
-    """Write one file of the collection and what is said about it."""
+    """Write one file of the collection with its caption and metadata."""
     path = folder / clip.path
     path.parent.mkdir(parents=True, exist_ok=True)
     # The generator depends on the clip's name, so that adding a clip changes no other.

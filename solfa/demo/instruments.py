@@ -1,7 +1,7 @@
-"""Small instruments in plain numpy: plucked strings, pads, drums, and a voice made of formants.
+"""Small instruments in plain numpy: plucked strings, pads, drums, and a formant voice.
 
-Every function is pure: what is random comes from the generator it is given. Sounds are float64, `[N]` from an
-instrument and `[C, N]` after mixing; levels are arbitrary until `master` sets the peak.
+Every function is pure: randomness comes from the generator passed to it. Sounds are float64, `[N]` from an instrument
+and `[C, N]` after mixing; levels are arbitrary until `master` sets the peak.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def pluck(
 ) -> Sound:
     """Pluck a string (Karplus & Strong 1983): noise in a loop one period long that loses its brightness.
 
-    The loop filter has three taps, so that its delay has a fraction and the string is in tune at any rate.
+    The loop filter has three taps, so its delay can be fractional and the string is in tune at any rate.
     `ring_seconds` is the time to fall by 60 dB; a larger `softness` is a rounder plectrum.
     """
     period = sample_rate / frequency_hz
@@ -66,7 +66,7 @@ def _plectrum(num_samples: int, softness: int, rng: np.random.Generator) -> Soun
     noise = rng.uniform(-1.0, 1.0, num_samples)
     for _ in range(softness):
         noise = 0.5 * (noise + np.roll(noise, 1))
-    # Plucked at a fifth of its length: every fifth harmonic is missing, which sounds less like a comb.
+    # Plucked at a fifth of its length, so every fifth harmonic is missing: it sounds less like a comb.
     noise = noise - np.roll(noise, num_samples // 5)
     return np.asarray((noise - noise.mean()) / np.abs(noise).max(), np.float64)
 
@@ -82,7 +82,7 @@ def tone(
         turns = np.arange(num_samples) * (frequency_hz / sample_rate)
     else:
         turns = np.cumsum(frequency_hz / sample_rate)
-    # The nearest of 16,384 points is 80 dB true: interpolating would take most of the demo's time.
+    # The nearest of 16,384 points is accurate to 80 dB; interpolating would take most of the demo's time.
     return np.asarray(cycle[((turns + phase) * _TABLE_SIZE).astype(np.int64) & (_TABLE_SIZE - 1)], np.float64)
 
 
@@ -117,7 +117,7 @@ def snare(sample_rate: int, rng: np.random.Generator) -> Sound:
 
 
 def hat(sample_rate: int, rng: np.random.Generator, *, ring_seconds: float = 0.03) -> Sound:
-    """Tap a hi-hat: noise with its low end taken away by differencing."""
+    """Tap a hi-hat: noise whose low end is removed by differencing."""
     time = np.arange(round(8 * ring_seconds * sample_rate)) / sample_rate
     noise = np.diff(rng.standard_normal(len(time) + 3), 3) * np.exp(-time / ring_seconds)
     return faded(0.05 * noise, sample_rate, in_seconds=0.001, out_seconds=0.02)
@@ -134,7 +134,7 @@ def voice(
 ) -> Sound:
     """Say syllables (a vowel, or `s` and a vowel) at MIDI notes: a glottal source through formant resonators.
 
-    `articulation` is how far the voice falls silent between syllables: 0 is legato, 1 is separate.
+    `articulation` is how much the voice drops between syllables: 0 is legato, 1 is fully separate.
     """
     num_samples = round(seconds * sample_rate)
     time = np.arange(num_samples) / sample_rate
@@ -162,7 +162,7 @@ def _hiss_level(position: Sound, syllables: Sequence[str]) -> Sound:
 
 
 def _through_tract(source: Sound, position: Sound, vowels: Sequence[str], sample_rate: int) -> Sound:
-    """Filter by five resonators in cascade that glide between vowels, in windows that overlap by half."""
+    """Filter with five cascaded resonators that glide between vowels, in windows that overlap by half."""
     hop = round(0.016 * sample_rate)
     num_frames = -(-len(source) // hop) + 1
     padded = np.pad(source, (hop, 2 * hop + num_frames * hop - len(source)))
@@ -187,7 +187,7 @@ def _through_tract(source: Sound, position: Sound, vowels: Sequence[str], sample
 
 
 def faded(sound: Sound, sample_rate: int, *, in_seconds: float, out_seconds: float) -> Sound:
-    """Raise the beginning from zero and lower the end to zero along a cosine, so that nothing clicks."""
+    """Fade in and out along a cosine, so that nothing clicks."""
     num_samples = sound.shape[-1]
     rise = min(num_samples // 2, round(in_seconds * sample_rate))
     fall = min(num_samples // 2, round(out_seconds * sample_rate))
@@ -200,7 +200,7 @@ def faded(sound: Sound, sample_rate: int, *, in_seconds: float, out_seconds: flo
 def add_at(
     mix: Sound, sound: Sound, start_seconds: float, sample_rate: int, *, gain: float = 1.0, pan: float = 0.0
 ) -> None:
-    """Add a sound `[N]` to a mix `[C, N]` in place, cut at its end; `pan` goes from -1 (left) to 1 (right)."""
+    """Add a sound `[N]` to a mix `[C, N]` in place, cut off at the mix's end; `pan` is -1 (left) to 1 (right)."""
     start = round(start_seconds * sample_rate)
     length = min(len(sound), mix.shape[1] - start)
     if length <= 0:
@@ -215,7 +215,7 @@ def add_at(
 def in_room(
     mix: Sound, sample_rate: int, rng: np.random.Generator, *, wet: float = 0.15, seconds: float = 1.1
 ) -> Sound:
-    """Add the tail of a room: decaying noise, another for every channel."""
+    """Add reverberation: decaying noise, different for every channel."""
     time = np.arange(round(seconds * sample_rate)) / sample_rate
     decay = np.exp(-6.9 * time / seconds) * np.clip((time - 0.012) / 0.01, 0.0, 1.0)
     wet_mix = np.empty_like(mix)
@@ -227,7 +227,7 @@ def in_room(
 
 
 def convolved(sound: Sound, response: Sound) -> Sound:
-    """Convolve, block by block through the frequency domain, and keep the length of `sound`."""
+    """Convolve block by block in the frequency domain, keeping the length of `sound`."""
     size = 1 << (2 * len(response)).bit_length()
     block = size - len(response)
     spectrum = np.fft.rfft(response, size)
@@ -239,7 +239,7 @@ def convolved(sound: Sound, response: Sound) -> Sound:
 
 
 def master(mix: Sound, sample_rate: int, *, peak: float = 0.7) -> NDArray[np.float32]:
-    """Finish a mix: no offset, silent first and last sample, the given peak."""
+    """Finish a mix: remove the offset, silence the first and last sample, and set the peak."""
     centred = mix - mix.mean(axis=1, keepdims=True)
     finished = faded(centred, sample_rate, in_seconds=0.002, out_seconds=0.03)
     return np.asarray(finished * (peak / np.abs(finished).max()), np.float32)

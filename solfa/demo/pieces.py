@@ -11,7 +11,7 @@ from solfa.demo.instruments import Sound, add_at, hat, hertz, in_room, kick, pad
 
 
 def silence(seconds: float, sample_rate: int, num_channels: int) -> Sound:
-    """Give the empty canvas of a mix."""
+    """Return an empty mix."""
     return np.zeros((num_channels, round(seconds * sample_rate)))
 
 
@@ -26,7 +26,7 @@ def arpeggio(
     softness: int = 3,
     beats_per_chord: int = 8,
 ) -> Sound:
-    """Pluck chords note by note, up and down, until the time is over; the last second only rings."""
+    """Pluck chords note by note, up and down; the last second only rings out."""
     mix = silence(seconds, sample_rate, num_channels)
     for beat in range(max(1, int((seconds - 1.0) / beat_seconds))):
         chord = chords[beat // beats_per_chord % len(chords)]
@@ -62,7 +62,7 @@ def progression(
     *,
     warmth: float = 1.6,
 ) -> Sound:
-    """Hold chords one after the other, each overlapping the next a little; the room has the last second."""
+    """Hold chords one after the other, each slightly overlapping the next; the last second is reverberation."""
     mix = silence(seconds, sample_rate, num_channels)
     each = (seconds - 1.0) / len(chords)
     for number, chord in enumerate(chords):
@@ -113,7 +113,7 @@ def choir(
     num_channels: int,
     rng: np.random.Generator,
 ) -> Sound:
-    """Sing chords in parts, one singer to a part, gliding from vowel to vowel; the room has the last second."""
+    """Sing chords in parts, one singer per part, gliding from vowel to vowel; the last second is reverberation."""
     mix = silence(seconds, sample_rate, num_channels)
     parts = list(zip(*chords, strict=True))
     for place, part in enumerate(parts):

@@ -1,4 +1,4 @@
-"""The recordings of the demonstration as a folder to train on: made once, alike wherever they are."""
+"""The demo's recordings as a folder to train on: made once, identical everywhere."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from solfa.demo.collection import DEMO_CLIPS, write_demo_clip
 from solfa.files.whole_files import temporary_path
 
 WRITTEN_AT = 1_000_000_000
-"""Modification time of every file, in seconds: plans hold it, and a dataset's digest is of its plan."""
+"""Modification time of every file, in seconds: plans record it, and a dataset's digest depends on its plan."""
 
 
 def demo_audio(folder: Path) -> Path:
@@ -24,7 +24,7 @@ def demo_audio(folder: Path) -> Path:
         try:
             temporary.rename(folder)
         except OSError:
-            # Another process was faster, and made the same.
+            # Another process was faster and made the same files.
             if not folder.is_dir():
                 raise
     finally:

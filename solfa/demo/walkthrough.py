@@ -1,4 +1,4 @@
-"""Run the whole way once: synthesise a collection, encode, verify, decode, report."""
+"""Run everything once: synthesise a collection, encode, verify, decode, report."""
 
 import shutil
 from collections.abc import Callable
@@ -29,9 +29,9 @@ class Score(NamedTuple):
 
     id: str
     signal_to_noise_db: float
-    """Large where the waveform was kept; what a neural codec keeps is the sound, which may leave little of it."""
+    """Large if the waveform was kept; a neural codec keeps the sound, so it may be small although it sounds right."""
     mel_distance_db: float
-    """Small where it sounds alike."""
+    """Small if it sounds alike."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,18 @@ class DemoResult:
 def run_demo(
     out: Path, codec_text: str = DEFAULT_CODEC, *, listener: Listener | None = None, say: Callable[[str], None]
 ) -> DemoResult:
-    """Make everything anew below `out`; a folder that holds something else is refused."""
+    """Rebuild everything below `out`; a folder with other contents is refused."""
     _prepare(out)
     audio, dataset_path, decoded = out / "audio", out / "demo.solfa", out / "decoded"
     say("synthesising strings, chords, drums, voices and one broken file")
     write_demo_collection(audio)
-    say(f"encoding it with {codec_text}")
+    say(f"encoding them with {codec_text}")
     report = encode(audio, dataset_path, codec=codec_text, listener=listener)
-    say("verifying every byte")
+    say("verifying every file")
     verification = verify(dataset_path)
     dataset = open_dataset(dataset_path)
     codec = load_codec(codec_text)
-    say("decoding some clips back to sound")
+    say("decoding some clips back to audio")
     some = dataset.select(range(0, len(dataset), max(1, len(dataset) // NUM_DECODED)))
     decode_dataset(some, codec, decoded)
     read_original = originals(audio, codec)
@@ -84,4 +84,4 @@ def _prepare(folder: Path) -> None:
         shutil.rmtree(folder)
     expect_free(folder, "choose another `out`")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARKER).write_text("Made by `solfa demo`, which makes this folder anew each time it runs.\n")
+    (folder / MARKER).write_text("Made by `solfa demo`, which rebuilds this folder every time it runs.\n")

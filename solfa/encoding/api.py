@@ -9,6 +9,7 @@ from pathlib import Path
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.peeked import PeekedSource
 from solfa.codecs.catalogue import Precision, load_codec
 from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.codecs.protocol import Codec
@@ -52,12 +53,11 @@ def encode(
     audio_root: str | Path | None = None,
     listener: Listener | None = None,
 ) -> EncodeReport:
-    """Encode a collection of audio into a dataset; repeat the call to continue, or to append what is new.
+    """Encode a collection of audio into a dataset; call it again to resume, or to append new recordings.
 
-    Settings left at None are those of the dataset if it exists, else the defaults: the codec that comes with Solfa,
-    30 s segments, and as much audio at once as suits the device. `max_failed` ("1%" or a count) stops the run when more
-    clips than that cannot be read.
-    Several processes may call this with the same `dest` at once.
+    Settings left at None are those of the dataset if it exists, otherwise the defaults: the codec that ships with
+    Solfa, 30 s segments, and as much audio at once as suits the device. `max_failed` ("1%" or a count) stops the run if
+    more clips than that cannot be read. Several processes may call this with the same `dest` at once.
 
     >>> import solfa
     >>> report = solfa.encode("audio/", "waves.solfa", codec=solfa.load_codec("mulaw"))
@@ -72,7 +72,8 @@ def encode(
     failure_limit = FailureLimit.parse(max_failed)
     if limit is not None and limit < 1:
         raise ConfigError(f"`limit`: expected at least 1 clip, found {limit}")
-    recordings = open_source(source, audio_root=_path(audio_root)) if isinstance(source, str | Path) else source
+    opened = open_source(source, audio_root=_path(audio_root)) if isinstance(source, str | Path) else source
+    recordings = PeekedSource(opened)
     encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
     chosen = codec_of(root) if codec is None else codec
     loaded = load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
@@ -89,12 +90,12 @@ def encode(
     run = Run(root, info, recordings.root, loaded, encoders, in_process=loaded is codec)
     totals = encode_until_committed(run, failure_limit, listener)
     if finish(root) is None:
-        raise SolfaError(f"{root}: shards are missing although none is being worked on; run the same command again")
+        raise SolfaError(f"{root}: some shards are missing and nobody is working on them; run the same command again")
     return _report(root, totals, planning, time.monotonic() - started)
 
 
 def codec_of(dest: Path) -> str:
-    """Name the codec of a dataset, or the one for a dataset that does not exist yet."""
+    """Return the codec of a dataset, or the default if the dataset does not exist yet."""
     return read_info(dest).codec if is_dataset(dest) else DEFAULT_CODEC
 
 
@@ -104,19 +105,19 @@ def _path(path: str | Path | None) -> Path | None:
 
 def _settle_info(
     root: Path,
-    source: AudioSource,
+    source: PeekedSource,
     codec: Codec,
     device: str,
     segment_seconds: float | None,
     batch_seconds: float | None,
     dtype: DType | None,
 ) -> DatasetInfo:
-    """Create dataset.json, or check that what is asked for is what the dataset has."""
+    """Create dataset.json, or check that the existing one has the requested settings."""
     existing = read_info(root) if is_dataset(root) else None
     if existing is None:
         expect_new_dataset(root)
-        if next(iter(source.recordings()), None) is None:
-            raise ConfigError(f"{source.root}: expected audio files, found none; see `solfa encode --help` for sources")
+        if source.is_empty():
+            raise ConfigError(f"{source.root}: expected audio files, found none; `solfa encode --help` lists sources")
     before = existing.parts if existing else {}
     values = {
         "segment_seconds": _first(segment_seconds, before.get("segment_seconds"), DEFAULT_SEGMENT_SECONDS),
@@ -129,7 +130,8 @@ def _settle_info(
     if info.fingerprint != wanted.fingerprint:
         listed = "; ".join(differences(info.parts, wanted.parts))
         raise ConfigError(
-            f"{root}: was made with other settings, nothing was changed; {listed}; use those settings or another `dest`"
+            f"{root}: was made with different settings: {listed}; nothing was changed; use the dataset's settings or "
+            "another `dest`"
         )
     return info
 
@@ -160,7 +162,7 @@ def _report(root: Path, totals: Totals, planning: PlanningReport, elapsed_second
 
 
 def _pcm_bytes(root: Path) -> int:
-    """Count the bytes that the planned audio takes as 16-bit PCM."""
+    """Count the bytes that the planned audio would take as 16-bit PCM."""
     columns = iterate_plan_columns(root, ["start", "stop", "source_num_channels"])
     return sum(
         2 * channels * (stop - start)

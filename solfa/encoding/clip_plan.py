@@ -6,6 +6,7 @@ Nothing here opens a file or knows how many processes will do the work.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +18,14 @@ from solfa.store.plan_file import PlannedClip
 SHARDS_WANTED = 64
 MIN_SHARD_SECONDS, MAX_SHARD_SECONDS = 120.0, 36_000.0
 MAX_SHARD_BYTES = 192 << 20
-"""A part is cut into about 64 shards: little is lost when a process is killed, and many processes find work. Shards
-hold at least two minutes, so that small collections do not become many files, and at most ten hours of audio."""
+"""A part is cut into about 64 shards: little is lost if a process is killed, and many processes find work. Shards hold
+at least two minutes of audio, so that small collections do not become many files, and at most ten hours."""
 
 MAX_BATCH_CLIPS = 64
 
 
 def segment_bounds(num_samples: int, sample_rate: int, segment_seconds: float) -> list[tuple[int, int]]:
-    """Cut a recording into consecutive segments that cover all of it; 0 seconds keeps it whole."""
+    """Cut a recording into consecutive segments that cover all of it; 0 seconds keeps it in one piece."""
     step = round(segment_seconds * sample_rate)
     if segment_seconds == 0 or step >= num_samples:
         return [(0, num_samples)]
@@ -33,33 +34,40 @@ def segment_bounds(num_samples: int, sample_rate: int, segment_seconds: float) -
 
 
 def clip_id(key: str, start: int, stop: int, info: AudioInfo) -> str:
-    """Name a clip after its recording, and after where it starts if it is not all of it."""
+    """Name a clip after its recording, plus its start if it is only a part of it."""
     if (start, stop) == (0, info.num_samples):
         return key
     return f"{key}@{start / info.sample_rate:09.3f}"
 
 
+def unprobed_clip(recording: Recording) -> PlannedClip:
+    """Plan a clip with what a source says of its recording; what the audio is, is not known yet."""
+    return PlannedClip(
+        id=recording.key,
+        key=recording.key,
+        uri=recording.uri,
+        size_bytes=recording.size_bytes,
+        mtime_ns=recording.mtime_ns,
+        member=recording.member,
+        member_offset=recording.member_offset,
+        member_size=recording.member_size,
+        caption=recording.caption,
+        metadata=recording.metadata,
+    )
+
+
 def clips_of(
     recording: Recording, info: AudioInfo | str, segment_seconds: float, sample_rate: int
 ) -> Iterator[PlannedClip]:
-    """Plan the clips of one recording; `info` is a sentence if it cannot be read, which gives one failed clip."""
-    known = {
-        "key": recording.key,
-        "uri": recording.uri,
-        "size_bytes": recording.size_bytes,
-        "mtime_ns": recording.mtime_ns,
-        "member": recording.member,
-        "member_offset": recording.member_offset,
-        "member_size": recording.member_size,
-        "caption": recording.caption,
-        "metadata": recording.metadata,
-    }
+    """Plan the clips of one recording; if `info` is the reason why it cannot be read, that is one failed clip."""
+    known = unprobed_clip(recording)
     if isinstance(info, str):
-        yield PlannedClip(id=recording.key, error=info, **known)  # type: ignore[arg-type]
+        yield replace(known, error=info)
         return
     for start, stop in segment_bounds(info.num_samples, info.sample_rate, segment_seconds):
         first, last = resampled_span(start, stop, info.sample_rate, sample_rate)
-        yield PlannedClip(
+        yield replace(
+            known,
             id=clip_id(recording.key, start, stop, info),
             start=start,
             stop=stop,
@@ -68,12 +76,11 @@ def clips_of(
             source_num_channels=info.num_channels,
             source_num_samples=info.num_samples,
             source_format=info.format,
-            **known,  # type: ignore[arg-type]
         )
 
 
 def shard_bounds(seconds: npt.NDArray[np.float64], bytes_per_second: float) -> list[tuple[int, int]]:
-    """Cut the clips of a part into shards of consecutive clips, by the audio they hold."""
+    """Cut the clips of a part into shards of consecutive clips with similar amounts of audio."""
     if not len(seconds):
         return []
     total = float(seconds.sum())
@@ -85,7 +92,7 @@ def shard_bounds(seconds: npt.NDArray[np.float64], bytes_per_second: float) -> l
 
 
 def batch_bounds(clips: Sequence[PlannedClip], batch_seconds: float, sample_rate: int) -> list[tuple[int, int]]:
-    """Group consecutive clips of exactly equal length, up to `batch_seconds` or 64; a failed clip stands alone."""
+    """Group consecutive clips of exactly equal length, up to `batch_seconds` or 64; a failed clip is on its own."""
     bounds: list[tuple[int, int]] = []
     for index, clip in enumerate(clips):
         if bounds:

@@ -1,4 +1,4 @@
-"""Back from a dataset to sound: decode clips to files, and find the recordings they came from."""
+"""From a dataset back to audio: decode clips to files, and find the recordings they came from."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
@@ -12,18 +12,18 @@ from solfa.audio.sources.choice import locate
 from solfa.audio.writer import write_audio
 from solfa.codecs.protocol import Codec
 from solfa.errors import AudioError, StoreError
+from solfa.files.id_names import tree_name
 from solfa.store.dataset import Dataset
-from solfa.store.export.file_names import tree_name
 from solfa.store.shard_reader import Clip
 
 
 class DecodeReport(NamedTuple):
-    """What was written where."""
+    """What was written."""
 
     clips: int
     seconds: float
     skipped: int
-    """Files that existed already."""
+    """Files that already existed."""
 
 
 def decode_dataset(
@@ -35,7 +35,7 @@ def decode_dataset(
     whole: bool = False,
     on_clip: Callable[[int, int], None] = lambda done, total: None,
 ) -> DecodeReport:
-    """Decode every clip to an audio file named after its id; files that exist are kept, so it can be repeated.
+    """Decode every clip to an audio file named after its id; existing files are kept, so it can be repeated.
 
     With `whole`, the consecutive clips of a recording are joined to one file, named after the recording.
 
@@ -120,7 +120,7 @@ def file_names(ids: Iterable[str], extension: str) -> dict[str, PurePosixPath]:
 
 
 def originals(source_root: Path, codec: Codec) -> Callable[[Clip], np.ndarray[Any, Any] | None]:
-    """Make a function that reads the recording of a clip at the codec's rate, or gives None if it is not there."""
+    """Make a function that reads a clip's recording at the codec's rate, or returns None if it is not there."""
 
     def read(clip: Clip) -> np.ndarray[Any, Any] | None:
         source = clip.source

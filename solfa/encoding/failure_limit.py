@@ -1,4 +1,4 @@
-"""When to stop because too much of a collection cannot be read."""
+"""When to stop because too many clips cannot be read."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from solfa.errors import ConfigError, SolfaError
 
 @dataclass(frozen=True)
 class FailureLimit:
-    """At most so many failed clips, as a count or as a share of all planned clips; neither is no limit."""
+    """The most failed clips allowed, as a count or a share of all planned clips; neither means no limit."""
 
     count: int | None = None
     share: float | None = None
@@ -27,10 +27,10 @@ class FailureLimit:
         return cls(share=value / 100) if is_share else cls(count=int(value))
 
     def check(self, failed: int, planned: int) -> None:
-        """Stop the run when more clips failed than allowed."""
+        """Stop the run if more clips failed than allowed."""
         allowed = self.count if self.count is not None else None if self.share is None else int(self.share * planned)
         if allowed is not None and failed > allowed:
             raise SolfaError(
                 f"stopped: `max_failed` allows {allowed} of {planned} clips, found {failed}; "
-                "what is committed is kept, `solfa status` lists the reasons"
+                "committed shards are kept, and `solfa status` lists the reasons"
             )

@@ -1,4 +1,4 @@
-"""What decides the numbers of a dataset, apart from the audio: the codec and how recordings are cut and stored."""
+"""What determines a dataset's numbers, apart from the audio: the codec, and how recordings are cut and stored."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from solfa.store.schema import ArraySpec, DatasetInfo, DType
 DEFAULT_SEGMENT_SECONDS = 30.0
 
 _DEVICE_BATCH_SECONDS = {"cpu": 160.0, "mps": 30.0, "cuda": 120.0}
-"""On CPUs codecs take the clips of a batch one by one, except where weights are read for each frame (an LSTM)."""
+"""On CPUs codecs take the clips of a batch one by one, except for layers that read their weights per frame (LSTMs)."""
 
 _OF_CODEC = ("codec", "array")
 """Parts of a fingerprint that follow from the codec."""
@@ -25,18 +25,18 @@ class EncodeSettings(Config):
     segment_seconds: float = Field(default=DEFAULT_SEGMENT_SECONDS, ge=0)
     """Longest clip; 0 keeps every recording whole."""
     batch_seconds: float = Field(default=_DEVICE_BATCH_SECONDS["cpu"], ge=0)
-    """Audio per call of the codec, in clips of equal length; 0 encodes one clip at a time."""
+    """Audio per codec call, in clips of equal length; 0 encodes one clip at a time."""
     dtype: DType | None = None
-    """How arrays are stored; None is the smallest integer that fits, or float16 for latents."""
+    """How arrays are stored; None means the smallest integer type that fits, or float16 for latents."""
 
 
 def default_batch_seconds(device: str) -> float:
-    """Choose how much audio a device is given at once."""
+    """Choose how much audio a device gets at once."""
     return _DEVICE_BATCH_SECONDS.get(device.partition(":")[0], 0.0)
 
 
 def array_spec(codec: Codec, dtype: DType | None = None) -> ArraySpec:
-    """Describe the arrays that a codec gives."""
+    """Describe the arrays that a codec produces."""
     if codec.kind == "codes":
         assert codec.num_codebooks is not None and codec.codebook_size is not None
         width = codec.num_codebooks
@@ -55,11 +55,11 @@ def array_spec(codec: Codec, dtype: DType | None = None) -> ArraySpec:
             dtype=dtype or default,
         )
     except ValueError as error:
-        raise ConfigError(f"dtype {dtype}: {codec.name} gives {codec.kind}, which it cannot hold ({error})") from None
+        raise ConfigError(f"dtype {dtype}: cannot hold the {codec.kind} of {codec.name} ({error})") from None
 
 
 def dataset_info(codec: Codec, settings: EncodeSettings) -> DatasetInfo:
-    """Describe the dataset that a codec and settings make; its fingerprint covers all that changes the numbers."""
+    """Describe the dataset that a codec and settings make; its fingerprint covers all that affects the numbers."""
     parts = {
         "codec": dict(codec.description),
         "segment_seconds": settings.segment_seconds,
@@ -73,7 +73,7 @@ def dataset_info(codec: Codec, settings: EncodeSettings) -> DatasetInfo:
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """List what differs between two fingerprints, by name: `segment_seconds: 30.0 in the dataset, 10.0 now`.
 
-    Of two kinds of codecs only the kinds are named: nothing else about them, or about their arrays, compares.
+    For two kinds of codecs only the kinds are listed: comparing the rest, or their arrays, makes no sense.
     """
     before, after = (_family(parts) for parts in (old, new))
     if None not in (before, after) and before != after:

@@ -1,35 +1,30 @@
-"""Freeze the plan: list the source, probe what is new, cut it into clips and shards, and write it down once.
+"""Freeze the plan: list the source, probe what is new, cut it into clips and shards, and store the result once.
 
-Rows go through a temporary Arrow file, so that planning a million clips takes no more memory than planning a hundred.
+Rows go through a temporary Arrow file, so planning a million clips takes no more memory than planning a hundred.
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pyarrow as pa
 
-from solfa.audio.probe import probe_recording
+from solfa.audio.probe import probe_in_chunks
 from solfa.audio.recording import AudioSource, Recording
 from solfa.encoding.clip_plan import clips_of, shard_bounds
+from solfa.encoding.recording_versions import Versions, has_changed, planned_versions, version_of
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.whole_files import temporary_path
-from solfa.store.array_dataset import chunks
 from solfa.store.layout import committed_shards, plan_parts
-from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, write_plan_part
+from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, list_shards, write_plan_part
 from solfa.store.schema import ArraySpec
-
-PROBES_AT_ONCE = 8
-RECORDINGS_PER_CHUNK = 512
 
 
 @dataclass
 class PlanningReport:
-    """What planning found: how much is new, and which known recordings are no longer what they were."""
+    """What planning found: how much is new, and which known recordings have changed."""
 
     recordings: int = 0
     new_clips: int = 0
@@ -45,19 +40,19 @@ def extend_plan(
     limit: int | None = None,
     on_recordings: Callable[[int], None] = lambda count: None,
 ) -> PlanningReport:
-    """Add a part for the recordings that no part has yet; with nothing new, write nothing.
+    """Add a part with the recordings that are not in the plan yet; if there are none, write nothing.
 
-    `limit` stops after the recording with which the whole plan reaches that many clips. A plan that was begun by
-    somebody else is confined to what the source names.
+    `limit` stops after the recording that brings the whole plan to that many clips. A plan that somebody else
+    started is confined to what the source names.
     """
     _refuse_strangers(root, source)
     while True:
         report = PlanningReport()
-        # Counted before reading what is known: if another process adds a part meanwhile, ours cannot take its number.
+        # Counted before reading the plan: if another process adds a part meanwhile, ours cannot take its number.
         part = len(plan_parts(root))
-        known, planned_clips = _known_recordings(root)
+        known = planned_versions(root)
         fresh = _fresh(source, known, report, on_recordings)
-        room = None if limit is None else limit - planned_clips
+        room = None if limit is None else limit - sum(shard.num_clips for shard in list_shards(root))
         spool = temporary_path(root, "spool")
         try:
             seconds = _spool_clips(spool, source.root, fresh, spec, segment_seconds, room)
@@ -69,15 +64,6 @@ def extend_plan(
                 return report
         finally:
             spool.unlink(missing_ok=True)
-
-
-def _known_recordings(root: Path) -> tuple[dict[str, tuple[int, int]], int]:
-    known: dict[str, tuple[int, int]] = {}
-    num_clips = 0
-    for columns in iterate_plan_columns(root, ["key", "size_bytes", "mtime_ns"]):
-        known.update(zip(columns["key"], zip(columns["size_bytes"], columns["mtime_ns"], strict=True), strict=True))
-        num_clips += len(columns["key"])
-    return known, num_clips
 
 
 def _refuse_strangers(root: Path, source: AudioSource) -> None:
@@ -106,18 +92,16 @@ def _leaves(uri: str) -> bool:
 
 def _fresh(
     source: AudioSource,
-    known: dict[str, tuple[int, int]],
+    known: Versions,
     report: PlanningReport,
     on_recordings: Callable[[int], None],
 ) -> Iterator[Recording]:
     for recording in source.recordings():
         report.recordings += 1
         on_recordings(report.recordings)
-        before = known.get(recording.key)
-        if before is None:
+        if recording.key not in known:
             yield recording
-        # Imported clips have no recorded size; there is nothing to compare.
-        elif before != (0, 0) and before != (recording.size_bytes, recording.mtime_ns):
+        elif has_changed(known[recording.key], version_of(recording)):
             report.changed.append(recording.key)
 
 
@@ -131,17 +115,12 @@ def _spool_clips(
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Write the clips of all recordings to a temporary file; return how long each is."""
     seconds: list[float] = []
-    with (
-        ThreadPoolExecutor(PROBES_AT_ONCE, thread_name_prefix="probe") as pool,
-        pa.OSFile(str(spool), "wb") as sink,
-        pa.ipc.new_file(sink, PLAN_SCHEMA) as writer,
-    ):
-        for chunk in chunks(recordings, RECORDINGS_PER_CHUNK):
+    with pa.OSFile(str(spool), "wb") as sink, pa.ipc.new_file(sink, PLAN_SCHEMA) as writer:
+        for probed in probe_in_chunks(source_root, recordings):
             if room is not None and len(seconds) >= room:
                 break
             clips: list[PlannedClip] = []
-            infos = pool.map(partial(probe_recording, source_root), chunk)
-            for recording, info in zip(chunk, infos, strict=True):
+            for recording, info in probed:
                 if room is not None and len(seconds) + len(clips) >= room:
                     break
                 clips += clips_of(recording, info, segment_seconds, spec.sample_rate)
@@ -152,7 +131,7 @@ def _spool_clips(
 
 
 def _shard_tables(spool: Path, bounds: list[tuple[int, int]]) -> Iterator[pa.Table]:
-    """Yield the rows of each shard, ordered by length and then by id, so that equal lengths stand together."""
+    """Yield the rows of each shard, ordered by length and then by id, so that equal lengths are adjacent."""
     with pa.memory_map(str(spool)) as source:
         clips = pa.ipc.open_file(source).read_all()
         for start, stop in bounds:

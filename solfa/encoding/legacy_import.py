@@ -1,7 +1,7 @@
-"""`solfa import`: arrays that were encoded elsewhere become a dataset that `solfa encode` continues.
+"""`solfa import`: turn arrays that were encoded elsewhere into a dataset that `solfa encode` can continue.
 
-The dataset gets the fingerprint that encoding with the same codec would give it, and every clip the key that its
-recording has in the source, so that encoding passes over what is there and makes the rest.
+The dataset gets the fingerprint that encoding with the same codec would give it, and every clip gets the key of its
+recording in the source, so encoding skips what is there and adds the rest.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,17 +31,17 @@ from solfa.version import __version__
 
 
 class ArrayFacts(Config):
-    """What someone who does not have the codec must say about its arrays."""
+    """What to say about the arrays without the codec that made them."""
 
     kind: Literal["codes", "latents"]
     sample_rate: int = Field(ge=1)
     hop_length: int = Field(ge=1)
     codebook_size: int | None = Field(default=None, ge=2)
     width: int | None = Field(default=None, ge=1)
-    """Codebooks or latent channels; None takes it from the first array, if the layout fixes the axes."""
+    """Codebooks or latent channels; None takes the number from the first array, if the layout settles the axes."""
     num_channels: int = Field(default=1, ge=1)
     dtype: DType | None = None
-    """None is the smallest integer that fits, or float32 for latents, which loses nothing."""
+    """None means the smallest integer type that fits, or float32 for latents, which loses nothing."""
 
 
 class ImportReport(NamedTuple):
@@ -52,7 +52,7 @@ class ImportReport(NamedTuple):
     num_clips: int
     num_failed: int
     failures: tuple[FailedClip, ...]
-    """Arrays that could not be read, with the reasons; left out or kept as failed clips."""
+    """Arrays that could not be read, with the reasons; they are left out or kept as failed clips."""
     notes: tuple[str, ...]
     fingerprint: str
 
@@ -71,12 +71,12 @@ def import_legacy(
     leave_out_failed: bool = False,
     on_clip: Callable[[int, int], None] = lambda done, total: None,
 ) -> ImportReport:
-    """Import a folder of encoded clips; repeat the call to continue, or to append what is new.
+    """Import a folder of encoded clips; call it again to resume, or to append new clips.
 
-    Of a folder that `solfa export` wrote nothing needs to be said. Of others, `codec` says which codec made the arrays
-    (with the settings that encoding will continue with), or, without it, `facts`. `source` is the audio they were made
-    from: it gives keys, captions and metadata. Clips that cannot be read are kept as failed clips, which encoding does
-    not try again, unless `leave_out_failed`.
+    A folder written by `solfa export` describes itself. For others, pass the `codec` that made the arrays (with the
+    settings that encoding will continue with) or, without the codec, `facts`. `source` is the audio they were made
+    from: it provides keys, captions and metadata. Clips that cannot be read are kept as failed clips, which encoding
+    does not retry, unless `leave_out_failed`.
     """
     root, found = Path(dest), open_legacy(Path(legacy), layout)
     if isinstance(found, ExportedClips):
@@ -91,12 +91,12 @@ def import_legacy(
         info = _info_from_facts(found, facts, legacy)
     else:
         raise ConfigError(
-            f"{legacy}: say which codec made these arrays (codec), or else their kind, sample_rate, hop_length and, "
-            "for codes, codebook_size; exactly one of the two"
+            f"{legacy}: expected either the codec that made these arrays, or their kind, sample_rate, hop_length and, "
+            f"for codes, codebook_size, found {'neither' if codec is None else 'both'}; give exactly one of the two"
         )
     recordings = None if source is None else RecordingIndex(open_source(source).recordings())
     clips = _Clips(found, info.array, recordings, leave_out_failed)
-    notes = ["the fingerprint is of the facts given, not of a codec: encoding cannot continue it"] if facts else []
+    notes = ["no codec was given, so `solfa encode` cannot continue this dataset"] if facts else []
     return _import_clips(root, info, clips, notes, on_clip)
 
 
@@ -121,7 +121,7 @@ def _import_clips(
 
 @dataclass
 class _Clips:
-    """The clips to import, as often as they are asked for, and what was noticed on the way."""
+    """The clips to import, which can be iterated repeatedly, and what was noticed along the way."""
 
     found: LegacyClips | ExportedClips
     spec: ArraySpec
@@ -157,23 +157,23 @@ class _Clips:
 
     def notes(self) -> Iterator[str]:
         if self.unmatched:
-            yield f"{len(self.unmatched)} clips match no recording of the source, the first: {min(self.unmatched)}"
+            yield f"clips that match no recording of the source: {len(self.unmatched)} (first: {min(self.unmatched)})"
         if self.repeated:
-            yield f"{len(self.repeated)} clips were there twice, the first one counts: {min(self.repeated)}"
+            yield f"clips that occur twice, imported once: {len(self.repeated)} (first: {min(self.repeated)})"
         if self.leave_out_failed and self.failures:
-            yield f"{len(self.failures)} clips could not be read and were left out; encoding can make them"
+            yield f"unreadable clips left out: {len(self.failures)}; `solfa encode` can redo them"
 
 
 def _refuse_needless(legacy: str | Path, given: dict[str, object]) -> None:
     needless = [name for name, value in given.items() if value is not None]
     if needless:
-        raise ConfigError(f"{legacy}: what is known of these arrays leaves no room for {', '.join(needless)}; drop it")
+        raise ConfigError(f"{legacy}: {', '.join(needless)}: cannot be set for these arrays; leave it out")
 
 
 def _settings(
     root: Path, segment_seconds: float | None, batch_seconds: float | None, dtype: DType | None
 ) -> EncodeSettings:
-    """Fill what is not given from the dataset, if it exists, as encoding does."""
+    """Fill in missing settings from the dataset if it exists, as encoding does."""
     existing = read_info(root) if is_dataset(root) else None
     defaults = EncodeSettings()
     before = existing.parts if existing else {}
@@ -190,7 +190,7 @@ def _info_from_facts(found: LegacyClips, facts: ArrayFacts, legacy: str | Path) 
     width = facts.width or found.guess_width()
     if width is None:
         raise ConfigError(
-            f"{legacy}: how many codebooks or latent channels do the arrays have? give `width` or `layout`"
+            f"{legacy}: the number of codebooks or latent channels is ambiguous; give `width` or `layout`"
         )
     default: DType = "float32"
     if facts.codebook_size is not None:
@@ -201,18 +201,18 @@ def _info_from_facts(found: LegacyClips, facts: ArrayFacts, legacy: str | Path) 
 
 
 def _expect_fitting(root: Path, info: DatasetInfo) -> None:
-    """Refuse a folder that holds something else, before anything is written."""
+    """Refuse a folder with other contents before anything is written."""
     if is_dataset(root):
         existing = read_info(root)
         if existing.fingerprint != info.fingerprint:
             listed = "; ".join(differences(existing.parts, info.parts))
-            raise ConfigError(f"{root}: was made with other settings, so nothing was changed; {listed}")
+            raise ConfigError(f"{root}: was made with different settings: {listed}; nothing was changed")
     else:
         expect_new_dataset(root)
 
 
 def _expect_readable(clips: _Clips) -> None:
-    """Refuse a folder of which nothing fits: the codec or the folder is the wrong one."""
+    """Refuse a folder where nothing fits: it is the wrong codec or the wrong folder."""
     if isinstance(clips.found, ExportedClips):
         return
     reasons: list[str] = []
@@ -220,5 +220,5 @@ def _expect_readable(clips: _Clips) -> None:
         if outcome.array is not None:
             return
         reasons = [*reasons[:1], outcome.error or "unknown"]
-    told = f", the first and the last because: {'; '.join(reasons)}" if reasons else ""
-    raise StoreError(f"none of the clips can be read, so nothing was imported{told}")
+    told = f" (first and last reason: {'; '.join(reasons)})" if reasons else ""
+    raise StoreError(f"none of the clips could be read{told}; nothing was imported")

@@ -9,7 +9,7 @@ from solfa.errors import ConfigError
 
 @dataclass(frozen=True)
 class Encoders:
-    """How many encoder processes run here, on which devices, and how many processes decode for each."""
+    """How many encoder processes run here, on which devices, and with how many decoding processes each."""
 
     device: str
     count: int
@@ -18,7 +18,7 @@ class Encoders:
 
     @classmethod
     def choose(cls, device: str, count: int | None, num_workers: int | None, rank: Rank) -> "Encoders":
-        """Fill in what the user left open: one encoder per core or GPU."""
+        """Fill in what the user left open: by default one encoder per core or GPU."""
         import torch
 
         if count is not None and count < 1:
@@ -33,7 +33,7 @@ class Encoders:
         return cls(device, count or gpus, min(4, cores) if num_workers is None else num_workers, rank)
 
     def device_of(self, index: int) -> str:
-        """Name the device of one encoder."""
+        """Return the device of one encoder."""
         if self.device != "cuda":
             return self.device
         return f"cuda:{self.rank.local_rank + index}"

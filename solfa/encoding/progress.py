@@ -1,4 +1,4 @@
-"""What an encoding run tells: while it goes on, to a listener, and at the end, as a report."""
+"""What an encoding run reports: to a listener while it runs, and at its end."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,12 +31,12 @@ class Totals:
     codec_seconds: float = 0.0
     """Time inside the codec, summed over the encoders."""
     wall_seconds: float = 0.0
-    """Time at work, summed over the encoders."""
+    """Working time, summed over the encoders."""
     span_seconds: float = 0.0
     """Time from the first clip of any encoder to the last."""
 
     def add(self, progress: Progress, now: float) -> None:
-        """Count one report of an encoder, which came in at `now`."""
+        """Add one encoder's report, which came in at `now`."""
         if self.clips == 0:
             self._began = now - progress.wall_seconds
         for name, value in progress._asdict().items():
@@ -45,18 +45,18 @@ class Totals:
 
 
 class Listener(Protocol):
-    """Something that shows how an encoding run goes."""
+    """Something that shows the progress of an encoding run."""
 
     def planning(self, recordings: int) -> None:
-        """Tell how many recordings of the source were looked at."""
+        """Report how many recordings of the source have been scanned."""
         ...
 
     def loading(self, encoders: int) -> None:
-        """Tell that encoders are being started."""
+        """Report that encoders are being started."""
         ...
 
     def encoding(self, done: Totals, clips: int, seconds: float) -> None:
-        """Tell what is done, of how many clips and seconds of audio in this run."""
+        """Report what is done, out of how many clips and seconds of audio in this run."""
         ...
 
 
@@ -83,7 +83,7 @@ class EncodeReport:
     num_bytes: int
     """Size of the dataset's files."""
     raw_bytes: int
-    """Size of the same audio as 16-bit PCM at its own rate and channels."""
+    """Size of the same audio as 16-bit PCM at its original rate and channels."""
     new_clips: int
     """Clips this run encoded (failed ones included)."""
     elapsed_seconds: float
@@ -94,7 +94,7 @@ class EncodeReport:
     codec_share: float
     """Share of the encoders' time that was spent inside the codec."""
     changed: list[str] = field(default_factory=list)
-    """Recordings that are not what they were when they were planned; they are not encoded again."""
+    """Recordings that changed after they were planned; they are not encoded again."""
     failures: list[FailedClip] = field(default_factory=list)
 
     @property

@@ -1,6 +1,6 @@
 """Read audio ahead of the codec, in other processes, in order.
 
-The processes import no torch: they start in a moment and weigh little. A file that kills its decoder costs one
+The processes do not import torch, so they start fast and stay small. A file that crashes its decoder costs one
 process and becomes a failed clip.
 """
 
@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 
 class Target(NamedTuple):
-    """The form in which the codec wants its audio."""
+    """The form in which the codec expects its audio."""
 
     root: Path
-    """What the uris of the plan are relative to."""
+    """The folder that the uris of the plan are relative to."""
     sample_rate: int
     num_channels: int
 
@@ -50,7 +50,7 @@ class Decoded(NamedTuple, Generic[T]):
 
 
 def decode_clip(clip: PlannedClip, target: Target) -> np.ndarray[Any, Any] | str:
-    """Read one clip as float32 [C, N], or say in a sentence why it cannot be read."""
+    """Read one clip as float32 [C, N], or return the reason why it cannot be read."""
     if clip.error is not None:
         return clip.error
     location = locate(target.root, clip.uri, clip.member, clip.member_offset, clip.member_size)
@@ -69,7 +69,7 @@ def decode_clip(clip: PlannedClip, target: Target) -> np.ndarray[Any, Any] | str
 
 
 class DecodeAhead:
-    """Decodes clips in order, up to a bounded amount ahead of what is asked for."""
+    """Decodes clips in order, a bounded amount ahead of what is requested."""
 
     def __init__(self, target: Target, num_workers: int) -> None:
         self._target, self._num_workers = target, num_workers
@@ -119,7 +119,7 @@ class DecodeAhead:
         return self._pool.submit(decode_clip, clip, self._target)
 
     def _retry_alone(self, clip: PlannedClip) -> np.ndarray[Any, Any] | str:
-        """Decode one clip in a process of its own: another clip may have killed the pool it was in."""
+        """Decode one clip in a separate process: another clip may have crashed the pool it was in."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool = self._start()
         try:

@@ -1,11 +1,11 @@
-"""Find the recording that an imported clip was made from, by the names that old layouts keep of it."""
+"""Find the recording that an imported clip was made from, by the names that older layouts record."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from solfa.audio.recording import Recording
-from solfa.store.plan_file import PlannedClip
+from solfa.encoding.clip_plan import unprobed_clip
 from solfa.store.shard_writer import Outcome
 
 
@@ -26,7 +26,7 @@ _NAMES: tuple[Callable[[Recording], str], ...] = (
     lambda recording: PurePosixPath(recording.key).name,
     lambda recording: PurePosixPath(recording.key).stem,
 )
-"""What a recording may be called, the surest first. A dataset config puts its collection's id in front of each key."""
+"""What a recording may be called, most reliable first. A dataset config puts its collection's id before each key."""
 
 
 class RecordingIndex:
@@ -37,7 +37,7 @@ class RecordingIndex:
         for recording in recordings:
             for tier, name_of in zip(self._tiers, _NAMES, strict=True):
                 name = name_of(recording)
-                # A name that two recordings share finds neither.
+                # A name shared by two recordings finds neither.
                 tier[name] = None if name in tier else recording
 
     def find(self, key: str) -> Recording | None:
@@ -46,17 +46,11 @@ class RecordingIndex:
 
 
 def attach(outcome: Outcome, recording: Recording) -> Outcome:
-    """Give a clip the key, place and metadata of its recording; what the old layout said of it goes before those."""
+    """Give a clip the key, place and metadata of its recording; what the old layout said about it wins."""
     clip = outcome.clip
-    known = PlannedClip(
+    known = replace(
+        unprobed_clip(recording),
         id=recording.key + clip.id.removeprefix(clip.key),
-        key=recording.key,
-        uri=recording.uri,
-        size_bytes=recording.size_bytes,
-        mtime_ns=recording.mtime_ns,
-        member=recording.member,
-        member_offset=recording.member_offset,
-        member_size=recording.member_size,
         num_samples=clip.num_samples,
         caption=recording.caption if clip.caption is None else clip.caption,
         metadata={**recording.metadata, **clip.metadata},

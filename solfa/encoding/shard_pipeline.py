@@ -2,15 +2,15 @@
 
     claims ──► decode processes ──► codec (this thread) ──► writer thread ──► commit
 
-The codec never waits for a file: the next shard is being decoded while this one is encoded, and writing, hashing and
-syncing happen in a thread of their own.
+The codec never waits for a file: the next shard is decoded while this one is being encoded, and writing, hashing and
+syncing happen in a separate thread.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ import torch
 
 from solfa.codecs.protocol import Codec
 from solfa.encoding.clip_plan import batch_bounds
+from solfa.encoding.encode_loop import encoded_batches
 from solfa.encoding.progress import Progress
 from solfa.encoding.read_ahead import DecodeAhead, Decoded, Target
 from solfa.errors import StoreError
@@ -45,7 +46,7 @@ class Claim:
 
 
 class Place(NamedTuple):
-    """Where a clip stands: its claim, and the batch it belongs to."""
+    """A clip's claim, and the batch it belongs to."""
 
     claim: Claim
     batch: int
@@ -53,7 +54,7 @@ class Place(NamedTuple):
 
 
 def claim_shards(root: Path, info: DatasetInfo, encoder: int, num_encoders: int) -> Iterator[Claim]:
-    """Take one shard after another that is neither committed nor taken, until there are none."""
+    """Take shards that are neither committed nor taken, one after another, until there are none."""
     shards = list_shards(root)
     first = len(shards) * encoder // num_encoders
     batch_seconds = float(info.parts.get("batch_seconds", 0.0))
@@ -63,7 +64,7 @@ def claim_shards(root: Path, info: DatasetInfo, encoder: int, num_encoders: int)
         lease = Lease.take(root, shard.shard)
         if lease is None:
             continue
-        if commit_path(root, shard.shard).exists():  # committed between the look and the claim
+        if commit_path(root, shard.shard).exists():  # committed between the check and the claim
             lease.release()
             continue
         crash_point("shard:claimed")
@@ -72,7 +73,7 @@ def claim_shards(root: Path, info: DatasetInfo, encoder: int, num_encoders: int)
             lease.release()
             raise StoreError(
                 f"{root}: shard {shard.shard:05d} was planned by a `solfa import` that did not finish; "
-                "run that import again, then encode"
+                "run that import again before encoding"
             )
         yield Claim(shard, clips, batch_bounds(clips, batch_seconds, info.array.sample_rate), lease)
 
@@ -96,27 +97,18 @@ def encode_claims(
         DecodeAhead(target, num_workers) as ahead,
         Behind(root, info, made_by) as behind,
     ):
-        batch: list[Decoded[Place]] = []
-        last_report: float | None = None
-        for decoded in ahead.decode(_places(taken)):
-            if last_report is None:  # the clock starts when there is something to encode
-                last_report = time.monotonic()
-            batch.append(decoded)
-            if not decoded.label.is_last:
-                continue
-            codec_start = time.monotonic()
-            outcomes = encode_batch(codec, batch, device)
-            now = time.monotonic()
-            behind.write(decoded.label.claim, outcomes)
+        encode = partial(encode_batch, codec, device=device)
+        for batch in encoded_batches(ahead, _places(taken), encode):
+            outcomes = batch.result
+            behind.write(batch.clips[-1].label.claim, outcomes)
             stored = [outcome for outcome in outcomes if outcome.array is not None]
             seconds = sum(outcome.num_samples for outcome in stored) / codec.sample_rate
             failed = len(outcomes) - len(stored)
-            emit(Progress(len(outcomes), failed, seconds, now - codec_start, now - last_report))
-            batch, last_report = [], now
+            emit(Progress(len(outcomes), failed, seconds, batch.codec_seconds, batch.wall_seconds))
 
 
 class Releasing:
-    """Passes claims on and, at the end of the context, gives up those that were not worked off."""
+    """Passes claims on and, at the end of the context, releases those that were not finished."""
 
     def __init__(self, claims: Iterator[Claim]) -> None:
         self._claims = claims
@@ -164,7 +156,7 @@ def encode_batch(codec: Codec, batch: list[Decoded[Place]], device: str) -> list
 
 
 class Behind:
-    """Writes outcomes and commits shards in one thread, in order; a fault there is raised at the next call here."""
+    """Writes outcomes and commits shards in one thread, in order; an error there is raised at the next call here."""
 
     def __init__(self, root: Path, info: DatasetInfo, made_by: Mapping[str, str]) -> None:
         self._root, self._info, self._made_by = root, info, made_by
@@ -175,7 +167,7 @@ class Behind:
         self._written = 0
 
     def write(self, claim: Claim, outcomes: list[Outcome]) -> None:
-        """Queue the outcomes of one batch; the shard is committed when all its clips are there."""
+        """Queue the outcomes of one batch; the shard is committed once all its clips are there."""
         self._raise_faults()
         for outcome in outcomes:
             while not self._room.acquire(timeout=1.0):

@@ -1,4 +1,4 @@
-"""The code of silence, with which readers of fixed-length layouts fill short items."""
+"""The encoding of silence, which readers of fixed-length layouts use to fill up short items."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Keep encoders at work until every planned shard is committed, here or by somebody else."""
+"""Keep encoders running until every planned shard is committed, here or by someone else."""
 
 import os
 import time
@@ -32,7 +32,7 @@ class Run:
     codec: Codec
     encoders: Encoders
     in_process: bool
-    """The codec was given as an object, which only this process has; else encoder processes load it by its text."""
+    """The codec is an object that only this process has; otherwise encoder processes load the codec by its spec."""
 
     def job(self, index: int, count: int) -> Job:
         """Describe the work of one of `count` encoder processes."""
@@ -49,7 +49,7 @@ class Run:
 
 
 def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: Listener) -> Totals:
-    """Encode what is missing; wait for shards that others have taken, and take them over if they give up."""
+    """Encode what is missing; wait for shards that others have taken, and take over those they give up."""
     totals = Totals()
     planned = list_shards(run.root)
     planned_clips = sum(shard.num_clips for shard in planned)
@@ -103,7 +103,7 @@ def _missing(root: Path, planned: list[ShardOfPlan]) -> list[ShardOfPlan]:
 
 
 def _size_of(root: Path, missing: list[ShardOfPlan], sample_rate: int) -> tuple[int, float]:
-    """Count the clips and the seconds of audio of some shards."""
+    """Count the clips and seconds of audio in some shards."""
     wanted = {shard.shard for shard in missing}
     samples = sum(
         sum(columns["num_samples"])

@@ -1,7 +1,7 @@
 """One encoder process: `python -m solfa.encoding.worker_main`, a job on standard input, reports on standard output.
 
-It is a process of its own so that it can be started with the memory allocator set up for large activations, and so
-that `solfa.encode` works from any script, notebook or thread. Jobs and reports are JSON, one value a line.
+It is a separate process so that it can start with the memory allocator set up for large activations, and so that
+`solfa.encode` works from any script, notebook or thread. Jobs and reports are JSON, one value per line.
 """
 
 import json
@@ -20,7 +20,7 @@ from solfa.version import __version__
 
 
 class Job(Config):
-    """Everything one encoder process has to know."""
+    """Everything one encoder process needs to know."""
 
     dest: str
     source_root: str
@@ -32,7 +32,7 @@ class Job(Config):
 
 
 def made_by(device: str) -> dict[str, str]:
-    """Name what made a shard: the versions and the kind of device that its numbers depend on."""
+    """Describe what made a shard: the versions and the kind of device that its numbers depend on."""
     import soundfile
     import soxr
     import torch
@@ -56,7 +56,7 @@ def run_job(job: Job, emit: Callable[[dict[str, Any]], None]) -> None:
     from solfa.store.layout import read_info
 
     if job.device == "cpu":
-        # One thread a process, as many processes as cores: the numbers do not depend on how many cores there are.
+        # One thread per process and one process per core: the numbers do not depend on how many cores there are.
         torch.set_num_threads(1)
     root = Path(job.dest)
     info = read_info(root)
@@ -77,12 +77,12 @@ def run_job(job: Job, emit: Callable[[dict[str, Any]], None]) -> None:
 
 
 def main() -> int:
-    """Run the job on standard input; faults the user can act on are reported as a sentence."""
+    """Run the job on standard input; errors the user can act on are reported as one sentence."""
     job = Job.model_validate_json(sys.stdin.readline())
-    # Libraries that write to standard output must not disturb the reports.
+    # Libraries that write to standard output must not corrupt the reports.
     reports = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    # Asked to stop, it stops after the batch at hand: not inside a library, and not while a process is being started.
+    # When asked to stop, finish the current batch first: not inside a library, nor while a process is starting.
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda signum, frame: stopping.set())
     end_with_parent(sys.stdin.read)  # which ends with the parent, even if that was killed

@@ -14,11 +14,11 @@ from solfa.encoding.worker_main import Job
 from solfa.errors import SolfaError, StoreError
 
 GRACE_SECONDS = 10.0
-"""How long a process may take to drop what it was doing."""
+"""How long a process may take to stop what it is doing."""
 
 
 def run_encoders(jobs: Sequence[Job], environment: Mapping[str, str], on_progress: Callable[[Progress], None]) -> None:
-    """Run one process per job to its end; whatever goes wrong here or there ends them all and is raised."""
+    """Run one process per job to its end; any error, here or there, ends them all and is raised."""
     reports: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
     processes = [_start(job, environment) for job in jobs]
     try:
@@ -39,7 +39,7 @@ def run_encoders(jobs: Sequence[Job], environment: Mapping[str, str], on_progres
 
 
 def _start(job: Job, environment: Mapping[str, str]) -> "subprocess.Popen[str]":
-    # A session of its own: Ctrl-C reaches this process alone, which then ends the others in order.
+    # In a separate session: Ctrl-C only reaches this process, which then stops the others in order.
     process = subprocess.Popen(
         [sys.executable, "-m", "solfa.encoding.worker_main"],
         stdin=subprocess.PIPE,
@@ -68,7 +68,7 @@ def _check_exit(process: "subprocess.Popen[str]") -> None:
     if process.returncode != 0:
         how = f"signal {-process.returncode}" if process.returncode < 0 else f"exit code {process.returncode}"
         raise SolfaError(
-            f"an encoder process ended with {how}; what is committed is kept, run the same command to continue"
+            f"an encoder process ended with {how}; committed shards are kept, run the same command to continue"
         )
 
 

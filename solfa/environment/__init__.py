@@ -1,4 +1,4 @@
-"""The machine: cores, ranks, memory, what it can do, and where a team keeps its things on it."""
+"""The machine: cores, ranks, memory, what it can do, and where a team keeps its files on it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
-"""The environment that encoder processes are started with, so that memory and threads cost them little.
+"""The environment variables that encoder processes start with, so that memory and threads cost them little.
 
-A codec allocates and frees hundreds of megabytes per clip. By default glibc asks the kernel for each large block anew
-and returns it at once, and the kernel clears it page by page of 4 KiB: about half of the time of a plain EnCodec or DAC
-loop over 10 s clips. Kept in the heap, on huge pages where the kernel offers them, the memory is cleared once.
+A codec allocates and frees hundreds of megabytes per clip. By default glibc asks the kernel for every large block and
+returns it right away, and the kernel clears it 4 KiB at a time: about half of the time of a plain EnCodec or DAC loop
+over 10 s clips. Kept in the heap, on huge pages if the kernel offers them, the memory is cleared only once.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from solfa.environment.bf16 import SAFE_ISA, probe_bf16
 
 HEAP_SETTINGS = {
-    "MALLOC_MMAP_MAX_": "0",  # A larger MALLOC_MMAP_THRESHOLD_ does not do: glibc ignores more than 32 MiB.
+    "MALLOC_MMAP_MAX_": "0",  # A larger MALLOC_MMAP_THRESHOLD_ does not help: glibc ignores more than 32 MiB.
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
 }
 HUGE_PAGES = "glibc.malloc.hugetlb=1"
@@ -21,18 +21,18 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def worker_environment(base: Mapping[str, str], *, one_thread: bool = False, bf16: bool = False) -> dict[str, str]:
-    """Copy `base` and add what this machine's encoder processes should be started with.
+    """Copy `base` and add the variables that encoder processes on this machine should start with.
 
-    A variable that `base` has is never changed (a `GLIBC_TUNABLES` without a word on huge pages gets one). On systems
-    other than Linux with glibc, memory is left alone. Whether bf16 can be computed is probed, which takes seconds,
-    only if it will be.
+    A variable in `base` is never changed, except that a `GLIBC_TUNABLES` that does not mention huge pages gets them
+    added. On systems other than Linux with glibc, memory is left alone. Whether bf16 works is only probed, which takes
+    seconds, if it will be used.
     """
     unsafe_bf16 = bf16 and "ONEDNN_MAX_CPU_ISA" not in base and advertises_amx() and not probe_bf16()
     return add_settings(base, glibc=runs_on_glibc(), one_thread=one_thread, unsafe_bf16=unsafe_bf16)
 
 
 def add_settings(base: Mapping[str, str], *, glibc: bool, one_thread: bool, unsafe_bf16: bool) -> dict[str, str]:
-    """Decide the environment from what is known about the machine."""
+    """Choose the variables from what is known about the machine."""
     added: dict[str, str] = {}
     if glibc:
         added |= HEAP_SETTINGS
@@ -56,17 +56,17 @@ def with_huge_pages(tunables: str) -> str:
 
 
 def runs_on_glibc() -> bool:
-    """Say whether this Python runs on Linux with glibc, whose allocator reads these variables."""
+    """Tell whether this Python runs on Linux with glibc, whose allocator reads these variables."""
     return platform.system() == "Linux" and platform.libc_ver()[0] == "glibc"
 
 
 def advertises_amx() -> bool:
-    """Say whether the CPU claims AMX, the matrix unit whose bf16 some virtual machines offer but cannot run."""
+    """Tell whether the CPU claims AMX, the matrix unit whose bf16 some virtual machines offer but cannot run."""
     return "amx_tile" in cpu_flags()
 
 
 def cpu_flags() -> frozenset[str]:
-    """Read the CPU's features; empty where the system does not list them."""
+    """Read the CPU's features; empty if the system does not list them."""
     path = Path("/proc/cpuinfo")
     if not path.is_file() or not os.access(path, os.R_OK):
         return frozenset()

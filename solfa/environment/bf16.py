@@ -1,7 +1,7 @@
-"""Whether bfloat16 can be computed on this CPU at all.
+"""Whether bfloat16 works on this CPU at all.
 
-Some virtual machines advertise AMX without being able to run it. There, a bf16 matrix product above a certain size ends
-the process with SIGILL, and torch's own check says that all is well. So the product is tried, in another process.
+Some virtual machines advertise AMX but cannot run it. There, a bf16 matrix product above a certain size kills the
+process with SIGILL, while torch's own check says all is well. So the product is tried in another process.
 """
 
 import os
@@ -23,7 +23,7 @@ _TIMEOUT_SECONDS = 120
 
 @cache
 def probe_bf16() -> bool:
-    """Try a bf16 matrix product in a process of its own, with this process's environment; once per process."""
+    """Try a bf16 matrix product in a separate process with this process's environment; once per process."""
     trial = subprocess.run(
         [sys.executable, "-c", _TRIAL],
         env={**os.environ, "OMP_NUM_THREADS": "1"},

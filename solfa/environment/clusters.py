@@ -1,4 +1,4 @@
-"""Clusters: what a team's file says of one, and which one this machine belongs to."""
+"""Clusters: what a team's file says about one, and which one this machine belongs to."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,24 +10,24 @@ from pydantic import Field, field_validator
 from solfa.config import Config
 
 DEFAULT, DARWIN, SLURM = "default", "darwin", "slurm"
-"""Names that a machine can be given without being listed: any machine, a Mac, any Slurm cluster."""
+"""Names that apply to machines that no pattern lists: any machine, a Mac, any Slurm cluster."""
 
 
 class ClusterConfig(Config):
-    """Where a team works on one cluster. Places may hold `~`, `{user}` and variables; they are filled in when used."""
+    """Where a team works on one cluster. Paths may contain `~`, `{user}` and variables, which are filled in on use."""
 
     dora_dir: str | None = None
-    """Where experiments are kept; none: the user's data directory."""
+    """Where experiments are kept; None means the user's data directory."""
     reference_dir: str | None = None
     """What `//reference` stands for."""
     partitions: Mapping[str, str] = Field(default_factory=dict)
-    """Slurm partitions by kind, such as `global` and `team`; several names are joined by commas."""
+    """Slurm partitions by kind, such as `global` and `team`; separate several names with commas."""
     slurm_exclude: str | None = None
-    """Nodes that jobs stay away from, as Slurm writes them."""
+    """Nodes that jobs avoid, in Slurm's notation."""
     dataset_mappers: Mapping[str, str] = Field(default_factory=dict)
-    """Regular expression to replacement: where datasets of another cluster are found on this one."""
+    """Regular expression to replacement: where to find another cluster's datasets on this one."""
     hosts: tuple[str, ...] = ()
-    """Patterns of host names by which this cluster is recognised, such as `login*.example.org`."""
+    """Patterns of host names that identify this cluster, such as `login*.example.org`."""
 
     @field_validator("hosts", mode="before")
     @classmethod
@@ -70,10 +70,11 @@ def detect_cluster(
     *,
     has_sbatch: bool = False,
 ) -> str:
-    """Say which of the clusters in `rules` (name to patterns of host names) this machine belongs to.
+    """Find which of the clusters in `rules` (name to patterns of host names) this machine belongs to.
 
-    In this order: a pattern that fits the host; under Slurm the cluster of the name that Slurm gives it, else `slurm`;
-    on a Mac `darwin`; else `default`. Slurm is there if its variables are, or, on a login node, its `sbatch`.
+    In this order: a pattern that matches the host; under Slurm, the cluster with the name that Slurm uses, or else
+    `slurm`; on a Mac, `darwin`; otherwise `default`. Slurm counts as present if its variables are set or, on a login
+    node, if `sbatch` exists.
     """
     for name, patterns in rules.items():
         if any(fnmatch(hostname.lower(), pattern.lower()) for pattern in patterns):

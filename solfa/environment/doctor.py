@@ -1,4 +1,4 @@
-"""What this machine can do, as data: one finding per thing that helps or hinders encoding and training."""
+"""What this machine can do, as data: one finding per thing that helps or slows down encoding and training."""
 
 import importlib.metadata
 import importlib.util
@@ -25,17 +25,17 @@ CPU_FEATURES = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_tile", "asimd", "b
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of what `examine` found: what was looked at, how it stands, and what to do about it."""
+    """One finding of `examine`: what was checked, its status, and what to do about it."""
 
     name: str
     status: Status
     found: str
     advice: str = ""
-    """What to do about it; empty where nothing is to be done."""
+    """What to do about it; empty if there is nothing to do."""
 
 
 def examine() -> list[Finding]:
-    """Look at the machine; takes a few seconds, because torch is imported and bf16 is tried in another process."""
+    """Examine the machine; takes a few seconds, because torch is imported and bf16 is tried in another process."""
     checks: tuple[Callable[[], list[Finding]], ...] = (
         _python,
         _torch,
@@ -86,23 +86,23 @@ def _bf16() -> list[Finding]:
     if importlib.util.find_spec("torch") is None:
         return []
     if probe_bf16():
-        return [Finding("bf16 on the cpu", "ok", "a trial product ran")]
+        return [Finding("bf16 on the cpu", "ok", "works")]
     advice = "use fp32 on the cpu"
     if advertises_amx():
         advice += f", or set ONEDNN_MAX_CPU_ISA={SAFE_ISA} before Python starts"
-    return [Finding("bf16 on the cpu", "warn", "a trial product ended its process", advice)]
+    return [Finding("bf16 on the cpu", "warn", "a test crashed its process", advice)]
 
 
 def _memory_allocation() -> list[Finding]:
     if not runs_on_glibc():
-        return [Finding("memory allocation", "ok", "the system's own; encoder processes leave it alone")]
+        return [Finding("memory allocation", "ok", "the system's default, left alone")]
     setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     modes = setting.read_text(encoding="ascii") if setting.is_file() else ""
     chosen = modes.partition("[")[2].partition("]")[0] or "not offered"
-    found = f"{' '.join(platform.libc_ver())}, huge pages: {chosen}; encoder processes keep their memory"
+    found = f"{' '.join(platform.libc_ver())}, huge pages: {chosen}; encoder processes reuse their memory"
     if chosen in ("always", "madvise"):
         return [Finding("memory allocation", "ok", f"{found} ({HUGE_PAGES})")]
-    return [Finding("memory allocation", "warn", found, f"let the administrator write madvise to {setting}")]
+    return [Finding("memory allocation", "warn", found, f"ask your administrator to write madvise to {setting}")]
 
 
 def _audio_library() -> list[Finding]:
@@ -135,4 +135,4 @@ def _disk() -> list[Finding]:
     free = shutil.disk_usage(Path.cwd()).free / 2**30
     if free >= LOW_DISK_GIB:
         return [Finding("disk", "ok", f"{free:.1f} GiB free here")]
-    return [Finding("disk", "warn", f"{free:.1f} GiB free here", "make room, or write the dataset elsewhere")]
+    return [Finding("disk", "warn", f"{free:.1f} GiB free here", "free some space or write the dataset elsewhere")]

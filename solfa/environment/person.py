@@ -1,6 +1,6 @@
-"""Who works here and where their things belong: the user's name, home and data directory, and texts that name them.
+"""Who the user is and where their files go: name, home and data directory, and paths that refer to them.
 
-Containers and batch jobs often start without USER or HOME, so each has a second way to be found.
+Containers and batch jobs often start without USER or HOME, so there is a fallback for each.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ _VARIABLE = re.compile(
 
 
 def user_name(environ: Mapping[str, str]) -> str:
-    """Find the user's name; where neither a variable nor the system knows one, it is `uid` and a number."""
+    """Find the user's name; if neither a variable nor the system knows it, use `uid` and a number."""
     for variable in ("USER", "LOGNAME", "USERNAME"):
         if environ.get(variable):
             return environ[variable]
@@ -25,7 +25,7 @@ def user_name(environ: Mapping[str, str]) -> str:
 
 
 def home_directory(environ: Mapping[str, str]) -> Path:
-    """Find the home directory: HOME, else what the system has on record."""
+    """Find the home directory: HOME, or else the one the system has on record."""
     found = environ.get("HOME") or environ.get("USERPROFILE") or _on_record("pw_dir")
     if not found:
         raise ConfigError("HOME is not set and the system knows no home; set HOME or SOLFA_DORA_DIR to a folder")
@@ -33,7 +33,7 @@ def home_directory(environ: Mapping[str, str]) -> Path:
 
 
 def _on_record(field: str) -> str | None:
-    """Ask the system's user database, which has no entry for a number that a container made up."""
+    """Ask the system's user database, which has no entry for a user id that a container made up."""
     if importlib.util.find_spec("pwd") is None:
         return None
     import pwd
@@ -45,9 +45,9 @@ def _on_record(field: str) -> str | None:
 
 
 def data_directory(environ: Mapping[str, str], system: str) -> Path:
-    """Find where an application keeps a user's data: XDG_DATA_HOME, else what the system's own convention says."""
+    """Find where applications keep a user's data: XDG_DATA_HOME, or else the system's convention."""
     chosen = environ.get("XDG_DATA_HOME", "")
-    if Path(chosen).is_absolute():  # the XDG specification has relative paths ignored
+    if Path(chosen).is_absolute():  # the XDG specification says to ignore relative paths
         return Path(chosen) / "solfa"
     home = home_directory(environ)
     shared = home / "Library" / "Application Support" if system == "Darwin" else home / ".local" / "share"

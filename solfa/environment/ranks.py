@@ -1,4 +1,4 @@
-"""Which of several cooperating processes this one is, as launchers say it: torchrun, Lightning, Slurm, or nobody."""
+"""Which of several cooperating processes this one is, according to its launcher (torchrun, Lightning, Slurm) if any."""
 
 import os
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _LAUNCHERS = (
 
 
 def read_rank(environment: Mapping[str, str]) -> Rank:
-    """Read the rank from a launcher's variables; without any, this process is alone.
+    """Read the rank from a launcher's variables; without them, this process is alone.
 
     >>> from solfa.environment import read_rank
     >>> read_rank({"RANK": "3", "WORLD_SIZE": "8"})
@@ -42,7 +42,7 @@ def read_rank(environment: Mapping[str, str]) -> Rank:
 def _number(environment: Mapping[str, str], name: str, default: int) -> int:
     text = environment.get(name, str(default))
     if not text.isdigit():
-        raise ConfigError(f"{name}: expected a number, found {text!r}; unset it or start with a launcher")
+        raise ConfigError(f"{name}: expected a number, found {text!r}; unset it or use a launcher")
     return int(text)
 
 

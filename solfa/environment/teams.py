@@ -1,12 +1,12 @@
-"""Teams: one YAML file for each, which says per cluster where experiments, references and datasets are.
+"""Teams: one YAML file each, which says where experiments, references and datasets are on each cluster.
 
     SOLFA_TEAM           the file conf/teams/NAME.yaml; `default` if unset
-    SOLFA_CONFIG         a team's file anywhere, instead
-    SOLFA_CLUSTER        which of its clusters this is, where it cannot be recognised
+    SOLFA_CONFIG         the path of a team's file, instead
+    SOLFA_CLUSTER        which of its clusters this is, if it cannot be recognised
     SOLFA_DORA_DIR       where experiments are kept, whatever the file says
     SOLFA_REFERENCE_DIR  what `//reference` stands for, whatever the file says
 
-Each is also understood with AUDIOCRAFT_ in front; where both are set, SOLFA_ counts.
+Each also works with the prefix AUDIOCRAFT_; if both are set, SOLFA_ wins.
 """
 
 import logging
@@ -43,11 +43,11 @@ class Environment:
 
     @property
     def xps_dir(self) -> Path:
-        """Where each experiment has its folder."""
+        """The folder that holds the experiments' folders."""
         return self.dora_dir / "xps"
 
     def partition(self, *kinds: str) -> str | None:
-        """Name the Slurm partitions of some kinds (`global` unless given); None leaves the choice to Slurm."""
+        """Return the Slurm partitions of some kinds (default `global`); None leaves the choice to Slurm."""
         if not self.partitions:
             return None
         for kind in kinds:
@@ -60,7 +60,7 @@ class Environment:
         return ",".join(names) or None
 
     def variables(self) -> dict[str, str]:
-        """Spell it as variables, so that a job started from here finds itself in the same place on another host."""
+        """Write it as variables, so that a job started from here finds the same environment on another host."""
         found = {
             "SOLFA_TEAM": self.team,
             "SOLFA_CONFIG": str(self.team_file),
@@ -79,7 +79,7 @@ def load_environment(
     system: str | None = None,
     hostname: str | None = None,
 ) -> Environment:
-    """Find out where we are from variables, the team's file and the machine; no folder is looked at or made.
+    """Find out where we are from variables, the team's file and the machine; no folder is read or created.
 
     >>> from solfa.environment import load_environment
     >>> load_environment({"SOLFA_DORA_DIR": "/data/solfa", "HOME": "/home/ada"}).xps_dir.as_posix()
@@ -96,7 +96,7 @@ def load_environment(
     if name not in clusters:
         known = f"{path} has {_listed(clusters)}"
         if name == DEFAULT:
-            raise ConfigError(f"cluster: this machine is none that is known, {known}; set SOLFA_CLUSTER to one of them")
+            raise ConfigError(f"cluster: this machine is not recognised, {known}; set SOLFA_CLUSTER to one of them")
         raise ConfigError(f"cluster {name!r}: {known}{nearest(name, clusters)}")
     cluster = clusters[name]
     dora_dir = _place(environ, "DORA_DIR", cluster.dora_dir, f"{path}: {name}.dora_dir")
@@ -116,7 +116,7 @@ def load_environment(
 
 
 def read_team(path: Path) -> dict[str, ClusterConfig]:
-    """Read a team's file: the name of each cluster, and what is so on it."""
+    """Read a team's file: the settings of each cluster by name."""
     import yaml  # type: ignore[import-untyped]
 
     try:
@@ -126,15 +126,15 @@ def read_team(path: Path) -> dict[str, ClusterConfig]:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: expected YAML, found a file that is not text") from None
     if not isinstance(values, dict) or not values:
-        raise ConfigError(f"{path}: expected names of clusters, each with its settings, found {values!r}")
+        raise ConfigError(f"{path}: expected cluster names with their settings, found {values!r}")
     for name, settings in values.items():
         if not isinstance(name, str) or not isinstance(settings, dict | None):
-            raise ConfigError(f"{path}: expected the name of a cluster and its settings, found {name!r}: {settings!r}")
+            raise ConfigError(f"{path}: expected a cluster name and its settings, found {name!r}: {settings!r}")
     return {name: parse_config(ClusterConfig, settings or {}, f"{path}: {name}") for name, settings in values.items()}
 
 
 def _team_file(environ: Mapping[str, str], folder: Path) -> tuple[Path, str]:
-    """Choose the file, and the team's name."""
+    """Choose the team's file and name."""
     team, own = _variable(environ, "TEAM"), _variable(environ, "CONFIG")
     if own is not None:
         path = Path(expand_text(own, environ, "SOLFA_CONFIG"))
@@ -144,16 +144,16 @@ def _team_file(environ: Mapping[str, str], folder: Path) -> tuple[Path, str]:
     team = team or DEFAULT
     known = sorted(path.stem for path in folder.glob("*.yaml"))
     if team not in known:
-        advice = nearest(team, known) or "; set SOLFA_TEAM to one of them, or SOLFA_CONFIG to a file of your own"
+        advice = nearest(team, known) or "; set SOLFA_TEAM to one of them, or SOLFA_CONFIG to your own file"
         raise ConfigError(f"team {team!r}: {folder} has {_listed(known)}{advice}")
     return folder / f"{team}.yaml", team
 
 
 def _variable(environ: Mapping[str, str], name: str) -> str | None:
-    """Read SOLFA_NAME, else AUDIOCRAFT_NAME; an empty one counts as unset."""
+    """Read SOLFA_NAME, or else AUDIOCRAFT_NAME; an empty value counts as unset."""
     ours, theirs = environ.get(f"SOLFA_{name}"), environ.get(f"AUDIOCRAFT_{name}")
     if ours and theirs and ours != theirs:
-        logger.warning("SOLFA_%s=%s is used; AUDIOCRAFT_%s=%s differs and is ignored", name, ours, name, theirs)
+        logger.warning("using SOLFA_%s=%s; AUDIOCRAFT_%s=%s differs and is ignored", name, ours, name, theirs)
     return ours or theirs or None
 
 

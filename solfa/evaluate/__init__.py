@@ -1,4 +1,4 @@
-"""Measurements over audio and over what was encoded."""
+"""Measurements of audio and of encoded datasets."""
 
 from typing import TYPE_CHECKING
 

@@ -11,7 +11,7 @@ from solfa.ops.mel_spectrogram import decibels, mel_spectrogram
 def signal_to_noise_db(original: NDArray[Any], decoded: NDArray[Any]) -> float:
     """Compare the power of the original with that of the error; infinite if there is no error.
 
-    Meaningful for codecs that keep the waveform; a neural codec may sound right and have none of it.
+    Meaningful for codecs that keep the waveform; a neural codec can sound right and still score low.
 
     >>> import numpy as np
     >>> from solfa.evaluate import signal_to_noise_db

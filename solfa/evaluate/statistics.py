@@ -1,4 +1,4 @@
-"""What a dataset's numbers look like: use of codebooks, moments of latents, lengths of clips.
+"""Statistics of a dataset: codebook usage, moments of latents, lengths of clips.
 
 Everything streams: memory depends on the codebooks or channels, never on the number of clips.
 """
@@ -49,13 +49,13 @@ class CodeStatistics:
 
     @property
     def perplexity(self) -> NDArray[np.float64]:
-        """Number of equally frequent entries that would have the same entropy, per codebook."""
+        """The number of equally frequent entries with the same entropy, per codebook."""
         return np.asarray(2.0**self.entropy_bits)
 
 
 @dataclass(frozen=True, eq=False)
 class LatentStatistics:
-    """Moments of each latent channel over its finite values; NaN where there is none."""
+    """Moments of each latent channel over its finite values; NaN if there are none."""
 
     num_values: NDArray[np.int64]
     num_nonfinite: NDArray[np.int64]
@@ -71,10 +71,10 @@ class LatentStatistics:
 
 @dataclass(frozen=True, eq=False)
 class LengthHistogram:
-    """How many clips have which length."""
+    """A histogram of clip lengths."""
 
     edges_seconds: NDArray[np.float64]
-    """One more than there are bins; a bin holds its lower edge and not its upper one."""
+    """One more than there are bins; a bin includes its lower edge but not its upper one."""
     counts: NDArray[np.int64]
 
 
@@ -106,7 +106,7 @@ def code_statistics(arrays: Iterable[NDArray[Any]], codebook_size: int) -> CodeS
 def latent_statistics(arrays: Iterable[NDArray[Any]]) -> LatentStatistics:
     """Measure the latents of many clips `[T, Z]`.
 
-    Blocks are merged by the update of Chan, Golub & LeVeque (1979), which stays exact where the sum of squares
+    Blocks are merged with the update of Chan, Golub & LeVeque (1979), which stays accurate where a sum of squares
     would cancel.
     """
     total: _Moments | None = None
@@ -162,7 +162,7 @@ def _merged(one: _Moments, other: _Moments) -> _Moments:
 
 
 def _blocks(arrays: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
-    """Regroup clips into blocks of many frames: counting per clip would touch a whole codebook for a few frames."""
+    """Regroup clips into blocks of many frames: counting clip by clip would touch a whole codebook for a few frames."""
     waiting: list[NDArray[Any]] = []
     num_waiting = 0
     width: int | None = None
@@ -182,7 +182,7 @@ def _blocks(arrays: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
 
 
 def length_histogram(seconds: NDArray[np.float64], max_bins: int = 40) -> LengthHistogram:
-    """Sort lengths into bins of a round width (1, 2 or 5 times a power of ten), at most `max_bins` from zero on."""
+    """Sort lengths into at most `max_bins` bins of a round width (1, 2 or 5 times a power of ten), from zero."""
     lengths = np.asarray(seconds, np.float64)
     if not lengths.size or not lengths.max() > 0:
         return LengthHistogram(np.array([0.0, 1.0]), np.array([lengths.size], np.int64))
@@ -194,7 +194,7 @@ def length_histogram(seconds: NDArray[np.float64], max_bins: int = 40) -> Length
 
 
 def _bin_of(seconds: NDArray[np.float64] | float, width: float) -> Any:
-    # Lengths are often whole seconds, and dividing may round them to either side of an edge.
+    # Lengths are often whole seconds, and division may round them to either side of an edge.
     return np.floor(np.asarray(seconds) / width + 1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Experiments: from what a user typed to a validated run in its folder, alone, as several processes, or as a grid."""
+"""Experiments: from what a user typed to a validated run in its own folder, as one process, several, or a grid."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""Everything of Dora that is not promised to stay: what is subclassed, replaced, or called by a private name.
+"""Every part of Dora that may change without notice: what we subclass, replace, or call by a private name.
 
-The rest of Solfa talks to `DoraMain`, whose methods have names of their own, and to the public names of Dora (`XP`,
-`Explorer`, `Launcher`). A test compares what is used here with the Dora that is installed, and names what changed.
+The rest of Solfa uses `DoraMain`, whose methods have names of their own, and Dora's public names (`XP`, `Explorer`,
+`Launcher`). A test checks what is used here against the installed Dora and names what changed.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,17 +16,17 @@ from dora.xp import XP, get_xp, is_xp
 from omegaconf import DictConfig
 
 Delta = list[tuple[str, Any]]
-"""Dotted keys and their values, as far as they differ from what the files say."""
+"""Dotted keys and values that differ from what the files say."""
 
 
 class DoraMain(HydraMain):
-    """Dora's entry point for experiments that Hydra composes; what Dora asks of it is answered by public methods."""
+    """Dora's entry point for experiments that Hydra composes; public methods answer what Dora asks of it."""
 
     def __init__(self, run: Callable[[XP], None], config_path: str) -> None:
-        """Take what runs an experiment, and the folder of the files that compose it, beside the module of `run`."""
+        """Wrap `run`, the function that runs an experiment; `config_path` is relative to its module."""
         super().__init__(run, config_name="config", config_path=config_path, version_base="1.3")
 
-    # What a subclass says.
+    # What a subclass provides.
 
     @property
     def dora_dir(self) -> Path:
@@ -34,34 +34,34 @@ class DoraMain(HydraMain):
         raise NotImplementedError
 
     def group_names(self) -> list[str]:
-        """Name the groups of files of which one can be chosen."""
+        """List the config groups that offer a choice."""
         raise NotImplementedError
 
     def first_overrides(self) -> list[str]:
-        """List what is composed before what a user gives."""
+        """List the overrides that come before the user's own."""
         raise NotImplementedError
 
     def difference(self, base: DictConfig, composed: DictConfig) -> Delta:
-        """List what tells a composed experiment from its files."""
+        """List how a composed experiment differs from its files."""
         raise NotImplementedError
 
     def run_entered(self, xp: XP | None) -> None:
         """Run the experiment that Dora has entered; None if Dora was started without one."""
         raise NotImplementedError
 
-    # What a subclass, and the rest of Solfa, calls.
+    # What subclasses and the rest of Solfa call.
 
     def compose_base(self, argv: Sequence[str]) -> tuple[DictConfig, Delta]:
-        """Compose the files alone that `argv` chooses, and say which ones it chose."""
+        """Compose only the files that `argv` chooses, and return them with the choices."""
         base, chosen = self._get_base_config(list(argv))
         return base, list(chosen)
 
     def compose_values(self, argv: Sequence[str]) -> DictConfig:
-        """Compose everything that `argv` says."""
+        """Compose the files with all overrides in `argv`."""
         return self._get_config(list(argv))
 
     def make_xp(self, argv: Sequence[str], composed: DictConfig, delta: Delta) -> XP:
-        """Make an experiment, which gets its signature from what differs."""
+        """Make an experiment; its signature comes from `delta`."""
         return XP(dora=self.dora, cfg=composed, argv=list(argv), delta=delta)
 
     def grid_dir(self, grid: str) -> Path:
@@ -69,7 +69,7 @@ class DoraMain(HydraMain):
         folder: Path = self.dora.dir / self.dora._grids / grid
         return folder
 
-    # The places where Dora's class asks for something.
+    # The methods through which Dora's class asks.
 
     def _get_dora(self) -> DoraConfig:
         dora = super()._get_dora()
@@ -77,8 +77,8 @@ class DoraMain(HydraMain):
         return dora
 
     def _main(self) -> None:
-        # Hydra's own `main` would compose everything once more, and read the folder's path as an override, which
-        # fails for one with a bracket or a comma in it.
+        # Hydra's own `main` would compose everything again and read the folder's path as an override, which fails if
+        # the path contains a bracket or a comma.
         self.run_entered(get_xp() if is_xp() else None)
 
     def _get_config_groups(self) -> list[str]:
@@ -92,12 +92,12 @@ class DoraMain(HydraMain):
 
 
 def last_of_each_key(argv: Sequence[str]) -> list[str]:
-    """Leave out overrides that a later one of the same key replaces, as Dora does before it makes a signature."""
+    """Drop overrides that a later one replaces, as Dora does before it computes a signature."""
     return list(_simplify_argv(argv))
 
 
 def supply_run(start_workers: Callable[..., None], before_clear: Callable[[Any, list[str]], None]) -> None:
-    """Let `dora run -d` call `start_workers(main, argv, num_workers)`, and ask before `--clear` deletes anything."""
+    """Make `dora run -d` call `start_workers(main, argv, num_workers)`, and run a check before `--clear` deletes."""
     import dora.run
 
     clear_job = dora.run.check_job_and_clear

@@ -1,4 +1,4 @@
-"""How a run ends that a user has to do something about: one sentence on the terminal, and an exit code."""
+"""End a run on an error that the user can fix: one sentence on the terminal, and an exit code."""
 
 import sys
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from solfa.errors import SolfaError, exit_code, spelled
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Answer an error that a user can act on with its sentence; for entry points of others, such as Dora's."""
+    """Show errors that the user can fix as one sentence; for entry points that are not ours, such as Dora's."""
     try:
         yield
     except SolfaError as error:
@@ -18,12 +18,12 @@ def sentences() -> Iterator[None]:
 
 
 def leave(error: SolfaError) -> NoReturn:
-    """End this process with the sentence of an error and the exit code that belongs to it."""
+    """Print the error's sentence and exit with its code."""
     sys.stderr.write(f"solfa: {spelled(str(error), _dora_flag)}\n")
     sys.stderr.flush()
     sys.exit(exit_code(error))
 
 
 def _dora_flag(name: str, value: str | None) -> str | None:
-    """Spell what `dora run` has a flag for."""
+    """Spell a parameter as a flag of `dora run`, if it has one."""
     return f"--{name}" if (name, value) == ("clear", "True") else None

@@ -1,4 +1,4 @@
-"""What an experiment that was run from Python gives back: its folder, its history, its model."""
+"""What running an experiment from Python returns: its folder, its history, its model."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """An experiment that was trained: where it is, how it went, and what came of it."""
+    """A trained experiment: where it is, how training went, and the model."""
 
     folder: Path
     signature: str

@@ -1,4 +1,4 @@
-"""Named places where a test can kill the process, to prove that nothing is lost there."""
+"""Named points where a test can kill the process, to prove that nothing is lost."""
 
 import os
 import signal

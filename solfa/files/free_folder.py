@@ -1,4 +1,4 @@
-"""A folder that may be filled: one that is not there yet, is empty, or holds only what we left there ourselves."""
+"""A folder that is safe to fill: one that does not exist yet, is empty, or holds only our own files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ def expect_free(
     expected: str = "a new or empty folder",
     is_ours: Callable[[str], bool] = lambda name: False,
 ) -> None:
-    """Refuse, before anything is written, a file or a folder with something else in it; `is_ours` knows our names."""
+    """Refuse a file, or a folder with foreign files in it, before anything is written; `is_ours` knows our names."""
     if folder.is_dir():
         foreign = sorted(path.name for path in folder.iterdir() if not is_ours(path.name))
     elif folder.exists():

@@ -1,4 +1,4 @@
-"""JSON objects that others wrote: one reader, which says in a few words what is wrong with them."""
+"""Read JSON objects from outside, and say in a few words what is wrong with them."""
 
 import json
 import math
@@ -25,7 +25,7 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
 
 
 def read_object(path: Path, fault: type[SolfaError], where: str = "", advice: str = "") -> dict[str, Any]:
-    """Read a file that holds one JSON object; anything else is a `fault` that begins with `where`, or the path."""
+    """Read a file that holds one JSON object; anything else raises `fault`, starting with `where` or the path."""
     try:
         return parse_object(path.read_bytes())
     except ValueError as error:
@@ -33,7 +33,7 @@ def read_object(path: Path, fault: type[SolfaError], where: str = "", advice: st
 
 
 def parse_strict(text: str | bytes) -> dict[str, Any]:
-    """Parse one JSON object into values that are JSON everywhere; ValueError says what is wrong."""
+    """Parse one JSON object into values that are valid JSON everywhere; ValueError says what is wrong."""
     return {str(key): item for key, item in clean(parse_object(text)).items()}
 
 

@@ -1,7 +1,7 @@
 """Turn any file name into printable text and back.
 
-A file name is bytes. Those that are not UTF-8, control characters (newlines among them) and the percent sign itself
-are written as %XX, so that the text is safe in logs, Arrow strings and JSON, and maps back to exactly the same bytes.
+A file name is bytes. Bytes that are not UTF-8, control characters (including newlines) and the percent sign are
+written as %XX, so that the text is safe in logs, Arrow strings and JSON, and maps back to exactly the same bytes.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The rows of CSV, TSV and JSONL tables, one at a time, with the line they stand on."""
+"""Read CSV, TSV and JSONL tables row by row, with line numbers."""
 
 import csv
 import gzip
@@ -17,19 +17,19 @@ TABLE_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".jsonl.gz")
 
 
 class Row(NamedTuple):
-    """A row as JSON values, and its line for messages."""
+    """A row as JSON values, and its line number for error messages."""
 
     line: int
     values: dict[str, Any]
 
 
 def is_table_name(name: str) -> bool:
-    """Tell whether a name is a table's."""
+    """Say whether a file name is that of a table."""
     return name.lower().endswith(TABLE_EXTENSIONS)
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Read a table row by row; what is malformed is named with file and line."""
+    """Read a table row by row; errors name the file and line."""
     name = path.name.lower()
     if name.endswith((".csv", ".tsv")):
         return _read_csv(path, "\t" if name.endswith(".tsv") else ",")
@@ -44,7 +44,7 @@ def _open_text(path: Path) -> Iterator[io.TextIOBase]:
             # utf-8-sig: spreadsheets put a byte order mark before the first column's name.
             yield io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
     except (OSError, EOFError, zlib.error) as error:
-        raise ConfigError(f"{escape_path(path)}: cannot be read: {error}") from None
+        raise ConfigError(f"{escape_path(path)}: cannot be read ({error})") from None
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{escape_path(path)}: expected UTF-8, found byte 0x{error.object[error.start]:02X}"
@@ -82,9 +82,9 @@ def _read_csv(path: Path, delimiter: str) -> Iterator[Row]:
 
 
 def _column_names(header: list[str], where: str) -> list[str]:
-    # An index column, as pandas writes it, has no name.
+    # An index column written by pandas has no name.
     names = [name.strip() or f"column_{position}" for position, name in enumerate(header, start=1)]
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
-        raise ConfigError(f"{where}, line 1: expected every column once, found {sorted(repeated)[0]!r} twice")
+        raise ConfigError(f"{where}, line 1: expected unique column names, found {sorted(repeated)[0]!r} twice")
     return names

@@ -1,4 +1,4 @@
-"""Follow a text file that another process writes, as `tail -F` does: through truncation, rotation and a late start."""
+"""Follow a text file that another process writes, like `tail -F`: through truncation, rotation and a late start."""
 
 import os
 from collections.abc import Callable, Generator, Iterator
@@ -9,10 +9,10 @@ BLOCK_BYTES = 1 << 16
 
 
 def follow_lines(path: Path, wait: Callable[[], bool], *, last: int = 200) -> Iterator[str]:
-    """Yield the `last` lines of a file and then every line that is added, without its end.
+    """Yield the `last` lines of a file and then every line that is added, without line endings.
 
-    `wait` is called whenever there is nothing new, and ends it by answering False. A file that is not there yet is
-    waited for; one that became shorter, or was replaced by another of the same name, is read from its beginning.
+    `wait` is called whenever there is nothing new, and ends the iteration by returning False. A file that does not
+    exist yet is waited for; one that shrank or was replaced is read from the start.
     """
     offset = tail_offset(path, last) if path.is_file() else 0
     while True:
@@ -27,7 +27,7 @@ def follow_lines(path: Path, wait: Callable[[], bool], *, last: int = 200) -> It
 
 
 def tail_offset(path: Path, lines: int) -> int:
-    """Find where the last so many lines of a file begin, reading no more of it than they need."""
+    """Find where the last lines of a file start, reading no more of it than needed."""
     with path.open("rb") as file:
         start = end = file.seek(0, os.SEEK_END)
         found = b""
@@ -41,10 +41,10 @@ def tail_offset(path: Path, lines: int) -> int:
 
 
 def _follow_open(path: Path, file: BinaryIO, wait: Callable[[], bool]) -> Generator[str, None, bool]:
-    """Yield the lines of one file until another takes its name (True) or nobody wants more (False)."""
+    """Yield lines until another file takes the name (returns True) or the reader has had enough (False)."""
     rest = b""
     while True:
-        # Asked before reading: what was written until the file was replaced is not lost.
+        # Checked before reading, so that nothing written just before the replacement is lost.
         is_replaced = path.exists() and not os.path.samestat(path.stat(), os.fstat(file.fileno()))
         *lines, rest = (rest + file.read()).split(b"\n")
         yield from map(_text, lines)

@@ -1,11 +1,11 @@
-"""Create files that are never seen half-written and never change once they exist.
+"""Create files that nobody sees half-written and that never change once they exist.
 
 The order is always the same: write a temporary file on the same file system, fsync it, give it its name with
-`link` (which fails if the name is taken, so the first writer wins), fsync the directory, drop the temporary name.
-A process killed between any two of these steps leaves at most a temporary file.
+`link` (which fails if the name is taken, so the first writer wins), fsync the directory, remove the temporary name.
+A process killed between any two of these steps leaves at most a temporary file behind.
 
-A folder that is a link is never written to or removed from: a dataset that came from somebody else could point it at
-files of ours. The folder that a user names may be a link; those inside it may not.
+A folder that is a link is never written to or removed from: a dataset from somebody else could point it at your files.
+The folder that a user names may be a link; the folders inside it may not.
 """
 
 import errno
@@ -21,7 +21,7 @@ from solfa.errors import ConfigError, StoreError
 from solfa.files.crash_points import crash_point
 
 TEMPORARY = ".tmp"
-"""The folder inside a dataset that holds what is not published yet."""
+"""The folder inside a dataset for files that are not published yet."""
 
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
@@ -95,8 +95,8 @@ def link_once(temporary: Path, final: Path) -> bool:
     except OSError as error:
         if error.errno not in _NO_HARD_LINKS:
             raise
-        # exFAT and some network shares have no hard links. Renaming is as atomic, only the last of two writers
-        # wins instead of the first; both wrote the same bytes, because what is written is a function of the plan.
+        # exFAT and some network shares have no hard links. Renaming is just as atomic, except that the last of two
+        # writers wins instead of the first; both wrote the same bytes, because the content follows from the plan.
         if final.exists():
             return False
         temporary.rename(final)
@@ -104,7 +104,7 @@ def link_once(temporary: Path, final: Path) -> bool:
 
 
 def create_once(root: Path, final: Path, content: bytes) -> bool:
-    """Create `final` with `content`, atomically; return False if it was there before."""
+    """Create `final` with `content`, atomically; return False if it already exists."""
     if final.exists():
         return False
     temporary = temporary_path(root, final.name)
@@ -134,7 +134,7 @@ def replace_atomically(path: str | Path, content: bytes) -> None:
 
 @contextmanager
 def new_directory(directory: Path) -> Iterator[Path]:
-    """Give a temporary directory that gets its name when everything in it is written."""
+    """Give a temporary directory that gets its final name once everything in it is written."""
     if directory.exists():
         raise ConfigError(f"{directory}: already exists; choose a new directory, or remove it")
     directory.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A trained model without its trainer: requests in, clips out."""
+"""Use a trained model without its trainer: requests in, clips out."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""From the name of a solver to what generates with what it trained."""
+"""Find the generator class for the models that a solver trains."""
 
 import importlib
 from typing import Any
@@ -11,23 +11,28 @@ GENERATORS = {
     "mot": ("solfa.generate.text_model", "TextModel"),
     "sashimi": ("solfa.generate.waveform_model", "WaveformModel"),
 }
-"""What comes with Solfa, by the solver that trains it; nothing is imported before it is asked for."""
+"""Solfa's own generators by solver name; each is imported when first needed."""
 
 
-def find_generator(solver: str) -> type[ClipGenerator]:
-    """Find what generates: for a solver of Solfa's own, or the `Generator` of a user's `package.module:Class`."""
+def find_generator(solver: str, *, trust_code: bool = False) -> type[ClipGenerator]:
+    """Find the generator of one of Solfa's solvers, or the `Generator` of a user's `package.module:Class`."""
     if solver in GENERATORS:
         module, name = GENERATORS[solver]
         generator: type[ClipGenerator] = getattr(importlib.import_module(module), name)
         return generator
     if solver == "compression":
         raise ConfigError(
-            "solver compression: it trains a codec, which encodes and decodes but does not generate; "
-            "use it as the codec //sig/SIG"
+            "solver compression: this experiment trained a codec, which does not generate; "
+            "use it as a codec with //sig/SIG"
         )
     module_name, _, class_name = solver.partition(":")
     if "." not in solver and not class_name:
         raise ConfigError(f"solver: expected one of {', '.join(GENERATORS)} or package.module:Class, found {solver!r}")
+    if not trust_code:
+        raise ConfigError(
+            f"solver {solver}: this model was trained by code of its own, which loading it would run; "
+            "if you trust that code, pass `trust_code=True`"
+        )
     return _of_own_solver(module_name, class_name)
 
 
@@ -42,8 +47,8 @@ def _of_own_solver(module_name: str, class_name: str) -> type[ClipGenerator]:
     found = {generator for one in classes if (generator := _generator(one, module_name)) is not None}
     if len(found) != 1:
         raise ConfigError(
-            f"solver {module_name}{':' if class_name else ''}{class_name}: it does not say how to generate with what "
-            "it trains; set its attribute Generator to a class as solfa.generate.ClipGenerator describes"
+            f"solver {module_name}{':' if class_name else ''}{class_name}: it has no generator for its models; "
+            "set its attribute Generator to a class like solfa.generate.ClipGenerator"
         )
     return found.pop()
 

@@ -1,4 +1,4 @@
-"""What a model makes: a clip of audio, its name, and what it was made from."""
+"""A generated clip: its audio, its name, and what it was made from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class GeneratedClip:
-    """Audio that a model made: `[C, N]` floats, full scale at one."""
+    """Audio that a model generated: `[C, N]` floats with full scale at 1."""
 
     name: str
     audio: Tensor | NDArray[Any]
@@ -19,7 +19,7 @@ class GeneratedClip:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def samples(self) -> NDArray[np.float32]:
-        """Give the audio as numpy on the host, `[C, N]`."""
+        """Return the audio as a numpy array `[C, N]`."""
         audio = self.audio.detach().float().cpu().numpy() if isinstance(self.audio, Tensor) else self.audio
         assert audio.ndim == 2, f"{self.name}: expected audio [C, N], found {audio.shape}"
         return np.asarray(audio, np.float32)

@@ -15,14 +15,14 @@ from solfa.generate.request import ClipRequest, read_prompt
 from solfa.models.lm.generation import CodesModel, Condition, GenerationSettings, generate
 
 CLIPS_AT_ONCE = 16
-"""Reading the weights once for 16 clips is much faster than 16 times for one; more take memory and gain little."""
+"""Reading the weights once for 16 clips is much faster than 16 times; larger batches cost memory and gain little."""
 
 ConditionsOf = Callable[[Sequence[Mapping[str, Any]]], Callable[[], Condition]]
-"""Checks the attributes of clips at once, and embeds them when it is their turn."""
+"""Checks the attributes of all clips right away, and embeds them when their turn comes."""
 
 
 class Job(NamedTuple):
-    """A request in the terms of a model: what it is told by name, and the codes to begin with."""
+    """A request in the model's terms: its conditions by name, and the codes to start with."""
 
     request: ClipRequest
     told: Mapping[str, Any]
@@ -44,7 +44,7 @@ class _Batch(NamedTuple):
 
 
 def prompt_codes(request: ClipRequest, codec: Codec, device: torch.device) -> Int64[Tensor, "K T"] | None:
-    """Give the codes of what a clip is to begin with; a file is read and encoded."""
+    """Return the codes that a clip starts with; a file is read and encoded."""
     if request.prompt is None:
         return None
     if isinstance(request.prompt, Tensor):
@@ -62,9 +62,9 @@ def generate_clips(
     on_step: OnStep | None = None,
     clips_at_once: int = CLIPS_AT_ONCE,
 ) -> Iterator[GeneratedClip]:
-    """Generate the requested clips, those of equal length together; they come in the order of their lengths.
+    """Generate the requested clips in batches of equal length; they come ordered by length.
 
-    A condition that the model does not have is found out at once, before the first clip is generated.
+    A condition that the model does not have is reported right away, before the first clip is generated.
     """
     batches = [
         _Batch(num_frames, alike, conditions_of([job.told for job in alike]))

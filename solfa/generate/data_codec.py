@@ -1,4 +1,4 @@
-"""The codec that a model's data were encoded with: loaded when it is first needed, where it is needed."""
+"""The codec that a model's data was encoded with, loaded on first use."""
 
 from collections.abc import Mapping
 from typing import Any, final
@@ -12,23 +12,25 @@ from solfa.store.schema import ArraySpec
 
 
 def codes_array(data_facts: Mapping[str, Any]) -> ArraySpec:
-    """Read what the dataset's arrays are; anything but codes is an error."""
+    """Read the dataset's array specification; anything but codes is an error."""
     array = ArraySpec.model_validate(data_facts["array"])
     if array.kind != "codes" or array.codebook_size is None:
-        raise ConfigError(f"dset: a language model reads codes, found {array.kind}; encode with another codec")
+        raise ConfigError(
+            f"dset: a language model needs codes, found {array.kind}; encode the audio with another codec"
+        )
     return array
 
 
 @final
 class DataCodec:
-    """A codec by its text, for arrays of one form."""
+    """A codec by its text, for arrays of one shape."""
 
     def __init__(self, text: str, array: ArraySpec) -> None:
         self.text, self.array = text, array
         self._loaded: tuple[torch.device, Codec] | None = None
 
     def on(self, device: torch.device) -> Codec:
-        """Give the codec on a device; one that does not fit the arrays is an error."""
+        """Return the codec on a device; one that does not fit the arrays is an error."""
         if self._loaded is None or self._loaded[0] != device:
             self._loaded = device, self._load(device)
         return self._loaded[1]
@@ -38,11 +40,11 @@ class DataCodec:
         if (codec.num_codebooks, codec.codebook_size) != (self.array.width, self.array.codebook_size):
             raise ConfigError(
                 f"codec {self.text}: expected {self.array.width} codebooks of {self.array.codebook_size}, found "
-                f"{codec.num_codebooks} of {codec.codebook_size}; give the codec of the dataset as codec=TEXT"
+                f"{codec.num_codebooks} of {codec.codebook_size}; set codec to the one the dataset was encoded with"
             )
         return codec
 
 
 def check_decoding(codec: Codec, array: ArraySpec) -> None:
-    """Decode a frame: a codec that cannot is found out now, not after hours of training."""
+    """Decode one frame, to find out now, not after hours of training, if the codec cannot decode."""
     codec.decode(Encoded(torch.zeros(1, 1, array.width, dtype=torch.int64), codec.hop_length))

@@ -1,4 +1,4 @@
-"""`solfa.export_model`: a trained model as a folder to carry: weights, what it is, and its card."""
+"""`solfa.export_model`: write a trained model to a portable folder with weights, config and model card."""
 
 import logging
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ from solfa.xp.record import read_experiment
 logger = logging.getLogger(__name__)
 
 
-def export_model(location: str | Path, directory: str | Path) -> Path:
-    """Write a trained model into a new folder that `load_model` reads, here or on another machine.
+def export_model(location: str | Path, directory: str | Path, *, trust_code: bool = False) -> Path:
+    """Write a trained model into a new folder that `load_model` can read, here or on another machine.
 
-    A codec that was trained here goes along, in the folder `codec`; what others made is named, with its hash.
+    A codec trained with Solfa is copied into the folder `codec`; parts made by others are named, with their hashes.
     """
     trained = read_trained(find_folder(location))
-    model = build_model(trained, device="cpu")
+    model = build_model(trained, device="cpu", trust_code=trust_code)
     codec = load_codec(model.codec.spec)
     is_own = isinstance(codec, OwnCodec) and Path(codec.spec.partition(":")[0]).exists()
     about = {**trained.about, **_about(trained, model)}
@@ -52,14 +52,14 @@ def export_as_musicgen(location: str | Path, directory: str | Path, source: str 
     network = load_model(location, device="cpu", weights=None).generator.network
     if not isinstance(network, ConditionedLM):
         raise ConfigError(
-            f"{location}: expected a codec language model to write as MusicGen, found another; "
+            f"{location}: only a codec language model can be written as MusicGen, and this is another kind; "
             "export it without a format"
         )
     return export_musicgen(network, Path(directory), source)
 
 
 def _about(trained: Trained, model: Model) -> dict[str, Any]:
-    """Note where the weights come from, in plain values."""
+    """Describe where the weights come from, in plain values."""
     tensors = {name: value for name, value in trained.state.items() if isinstance(value, Tensor)}
     return {
         "experiment": trained.folder.name,
@@ -70,7 +70,7 @@ def _about(trained: Trained, model: Model) -> dict[str, Any]:
 
 
 def _parts(state: Mapping[str, Any]) -> dict[str, str]:
-    """Find the hashes of what the weights were trained beside: the base and the donor of a text model."""
+    """Collect the hashes of the frozen parts that the weights depend on: a text model's base and donor."""
     extra = state.get("_extra_state")
     return {str(part): str(value) for part, value in extra.items() if value} if isinstance(extra, Mapping) else {}
 

@@ -1,4 +1,4 @@
-"""A codec language model that generates: texts, labels and numbers in, codes drawn step by step, audio out."""
+"""Generate with a codec language model: texts, labels and numbers in, codes drawn step by step, audio out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, final, get_args
@@ -24,7 +24,7 @@ from solfa.nn.linears.int8 import quantise_linears
 from solfa.nn.linears.packed import pack_linears
 
 WeightLayout = Literal["fp32", "fp16", "int8"]
-"""How the weights of a model that only generates may stand in memory; fewer bits are read faster on a CPU."""
+"""How the weights of a model that only generates can be stored; on a CPU, fewer bits are read faster."""
 
 _LAY_OUT: dict[WeightLayout, Callable[[CodecLM], CodecLM]] = {
     "fp32": pack_linears,
@@ -65,12 +65,14 @@ class LanguageModel:
         return {name: part.kind for name, part in self.network.conditioners.config.conditioners.items()}
 
     def lay_out_weights(self, layout: WeightLayout) -> None:
-        """Put the weights as generation on a CPU reads them fastest; the model cannot be trained or moved any more."""
+        """Lay out the weights for fast generation on a CPU; after that the model cannot be trained or moved."""
         if layout not in _LAY_OUT:
             known = get_args(WeightLayout)
             raise ConfigError(f"weights: expected {' or '.join(known)}, found {layout!r}{nearest(layout, known)}")
         if self._layout not in (None, layout):
-            raise ConfigError(f"weights: this model stands as {self._layout} already; open it anew for {layout}")
+            raise ConfigError(
+                f"weights: this model was already converted to {self._layout}; load it again for {layout}"
+            )
         if self._layout is None:
             _LAY_OUT[layout](self.network.lm)
             self._layout = layout
@@ -82,7 +84,7 @@ class LanguageModel:
         on_step: OnStep,
         on_audio: OnAudio | None = None,
     ) -> Iterator[GeneratedClip]:
-        """Draw clips; they come when they are complete."""
+        """Draw clips and yield each one when it is complete."""
         settings = parse_config(GenerationSettings, {**self.sampling.model_dump(), **options}, "options")
         told = [self._told(request.text, request.attributes) for request in requests]
         jobs = [
@@ -93,7 +95,7 @@ class LanguageModel:
         return generate_clips(network.lm, network.conditioners.prepare, self.codec, jobs, settings, on_step)
 
     def log_prob(self, array: Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
-        """Sum the log-probabilities of all codes `[T, K]` of a clip, in nats."""
+        """Sum the log-probabilities, in nats, of all codes `[T, K]` of a clip."""
         lm = self.network.lm
         codes = array.long().transpose(0, 1)[None].to(lm.device)
         mask = torch.ones(1, codes.shape[2], dtype=torch.bool, device=lm.device)
@@ -104,13 +106,13 @@ class LanguageModel:
             return -float(cross_entropy(logits, laid.targets, laid.mask).double().sum())
 
     def _text_condition(self) -> str:
-        """Say which condition a text is, where there is just one."""
+        """Find the condition that a text belongs to; there must be exactly one."""
         texts = [name for name, kind in self.conditions.items() if kind == "text"]
         if len(texts) != 1:
             known = ", ".join(self.conditions) or "nothing"
             raise ConfigError(
-                f"text: expected a model with one text condition, found {len(texts)}; it is conditioned on "
-                f"{known}: leave the text out, or give values by name"
+                f"text: expected a model with one text condition, found {len(texts)} (it is conditioned on {known}); "
+                "leave the text out, or pass conditions by name"
             )
         return texts[0]
 
@@ -119,12 +121,12 @@ class LanguageModel:
         if text is not None:
             name = self._text_condition()
             if name in told:
-                raise ConfigError(f"text: {name} is given twice, as text and by its name; keep one")
+                raise ConfigError(f"text: {name} is given twice, as text and by name; keep one")
             told[name] = text
         return told
 
 
 def sampling_of(config: Mapping[str, Any]) -> GenerationSettings:
-    """Read how an experiment draws codes where nothing else is asked for."""
+    """Read how an experiment draws codes by default."""
     stage = config.get("generate") or {}
     return parse_config(GenerationSettings, stage.get("sampling") or {}, "generate.sampling")

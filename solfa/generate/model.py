@@ -32,7 +32,7 @@ from solfa.xp.state_file import load_module
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 Sound = Path | str | NDArray[Any] | Tensor | StoredClip | GeneratedClip
-"""Audio as a file, as `[C, N]` at the rate of the model's codec, as a clip of a dataset, or as a generated clip."""
+"""Audio as a file, as `[C, N]` at the codec's sample rate, as a clip of a dataset, or as a generated clip."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ class ModelInfo:
     num_channels: int
     codec: str
     conditions: Mapping[str, str]
-    """What it can be told, by name: `text`, `labels` or `number`."""
+    """What it can be conditioned on: name to kind (`text`, `labels` or `number`)."""
     sampling: Mapping[str, Any]
-    """How it draws where nothing else is asked for: these are the options of `generate`."""
+    """How it draws by default; these are the options of `generate`."""
     folder: Path
     epoch: int | None
 
 
 @final
 class Model:
-    """A trained model without its trainer: ask it for clips, or how probable a clip is.
+    """A trained model without its trainer: ask it for clips, or for the probability of a clip.
 
     >>> model = solfa.load_model("899630c8")                                  # doctest: +SKIP
     >>> clips = model.generate(text="a warm piano", seconds=10, num=4)        # doctest: +SKIP
@@ -69,7 +69,7 @@ class Model:
 
     @property
     def info(self) -> ModelInfo:
-        """What the model is; this loads its codec."""
+        """A description of the model; this loads its codec."""
         return ModelInfo(
             solver=self.trained.solver,
             num_parameters=sum(parameter.numel() for parameter in self.generator.network.parameters()),
@@ -84,7 +84,7 @@ class Model:
 
     @property
     def codec(self) -> Codec:
-        """What makes the model's codes sound, on the model's device; loaded when it is first needed."""
+        """The codec that decodes what the model draws, on the model's device; loaded on first use."""
         return self.generator.codec
 
     @property
@@ -93,7 +93,7 @@ class Model:
 
     @property
     def draws_samples(self) -> bool:
-        """Whether clips can be heard while they are drawn."""
+        """Whether clips can be heard while they are being drawn."""
         return isinstance(self.generator, DrawsSamples)
 
     def to(self, device: str) -> "Model":
@@ -114,10 +114,10 @@ class Model:
         on_progress: OnStep | None = None,
         **options: Any,
     ) -> list[GeneratedClip]:
-        """Generate `num` clips, with the seeds `seed`, `seed + 1`, and so on; each depends on its own seed alone.
+        """Generate `num` clips with the seeds `seed`, `seed + 1`, and so on; each depends on its own seed alone.
 
-        `conditions` are values by name besides the text (`info.conditions` lists them), `options` how to draw where the
-        experiment's own settings are not wanted: `temperature=0.9`, `top_k=100`, ... (`info.sampling`).
+        `conditions` are further conditions by name (`info.conditions` lists them); `options` override how the
+        experiment draws: `temperature=0.9`, `top_k=100`, ... (`info.sampling`).
         """
         if num < 1:
             raise ConfigError(f"num: expected at least 1 clip, found {num}")
@@ -136,23 +136,23 @@ class Model:
         on_audio: OnAudio | None = None,
         **options: Any,
     ) -> Iterator[GeneratedClip]:
-        """Draw clips of many requests, each when it is complete, those of equal length together.
+        """Draw clips for many requests, in batches of equal length, and yield each one when it is complete.
 
-        `on_audio` hears blocks of every clip while it is drawn, from a model that draws samples in order.
+        `on_audio` receives blocks of every clip while it is drawn, if the model draws samples in order.
         """
         if on_audio is not None and not self.draws_samples:
             raise ConfigError(
-                f"on_audio: expected a model that draws samples in order, found one of the solver "
-                f"{self.trained.solver}; leave it out, clips come when they are complete"
+                f"on_audio: only a model that draws samples in order can stream, and a model of the solver "
+                f"{self.trained.solver} does not; leave it out and use the complete clips"
             )
         self._lay_out_weights()
         return self.generator.draw(requests, options, on_progress or (lambda done, total: None), on_audio)
 
     def log_prob(self, sound: Sound, text: str | None = None, conditions: Mapping[str, Any] | None = None) -> float:
-        """Give the log-probability, in nats, of a clip as the model's codec writes it down."""
+        """Return the log-probability, in nats, of a clip as the model's codec encodes it."""
         generator = self.generator
         if not isinstance(generator, HasLikelihood):
-            raise ConfigError(f"solver {self.trained.solver}: its model does not say how probable a clip is")
+            raise ConfigError(f"solver {self.trained.solver}: its models cannot tell how probable a clip is")
         return generator.log_prob(self._encoded(sound), text, conditions or {})
 
     def _lay_out_weights(self) -> None:
@@ -160,7 +160,7 @@ class Model:
             self.generator.lay_out_weights(self._weights)
 
     def _encoded(self, sound: Sound) -> Tensor:
-        """Give what the codec makes of a sound, `[T, K]`."""
+        """Encode a sound with the model's codec, `[T, K]`."""
         codec = self.codec
         if isinstance(sound, GeneratedClip):
             sound = sound.samples()
@@ -181,29 +181,40 @@ class Model:
 
 
 def load_model(
-    location: str | Path, *, device: str = "auto", codec: str | None = None, weights: str | None = "fp32"
+    location: str | Path,
+    *,
+    device: str = "auto",
+    codec: str | None = None,
+    weights: str | None = "fp32",
+    trust_code: bool = False,
 ) -> Model:
-    """Load a trained model: a signature or the beginning of one, a folder, or a Hub id.
+    """Load a trained model by its signature (or the start of one), its folder, or its Hub id.
 
-    `codec` replaces what decodes. `weights` says how a language model's weights stand in a CPU's memory while it
-    generates: `fp32`, `fp16` or `int8` (fewer bits are faster), or None to leave them as they are.
+    `codec` replaces the codec that decodes. `weights` sets how a language model's weights are stored while it generates
+    on a CPU: `fp32`, `fp16` or `int8` (fewer bits are faster), or None to leave them as they are. A model of a solver
+    that is not Solfa's is loaded by running that solver's code, and only with `trust_code`.
     """
     trained = read_trained(find_folder(location))
-    return build_model(trained, device=device, codec=codec, weights=weights)
+    return build_model(trained, device=device, codec=codec, weights=weights, trust_code=trust_code)
 
 
 def build_model(
-    trained: Trained, *, device: str = "auto", codec: str | None = None, weights: str | None = None
+    trained: Trained,
+    *,
+    device: str = "auto",
+    codec: str | None = None,
+    weights: str | None = None,
+    trust_code: bool = False,
 ) -> Model:
-    """Build what generates, and give it the trained weights."""
+    """Build the generator and load the trained weights into it."""
     config = {**trained.config, "codec": codec} if codec is not None else trained.config
     own = trained.folder / "codec"
     if codec is None and own.is_dir() and trained.about.get("codec_in_folder"):
         config = {**config, "codec": str(own)}
     if codec is not None and "codec" not in trained.config:
-        raise ConfigError(f"codec: the model of {trained.folder} has a codec that cannot be replaced; leave it out")
-    with torch.random.fork_rng(devices=[]):  # what is drawn here is replaced, and nobody's random numbers are used up
-        generator = find_generator(trained.solver).build(config, trained.data_facts)
+        raise ConfigError(f"codec: the codec of the model in {trained.folder} cannot be replaced; leave it out")
+    with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so leave the caller's RNG untouched
+        generator = find_generator(trained.solver, trust_code=trust_code).build(config, trained.data_facts)
         load_module("model", generator.network, trained.state)
     generator.network.eval().to(torch.device(choose_device(device)))
     return Model(generator, trained, weights)

@@ -1,4 +1,4 @@
-"""What a person asks a trained model for: one clip, its length, its seed, what it is told, what it begins with."""
+"""A request to a trained model: one clip with its length, its seed, its conditions and its prompt."""
 
 import math
 from collections.abc import Mapping
@@ -27,11 +27,11 @@ class ClipRequest:
     seed: int
     text: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    """Other conditions by the names that the model gives them."""
+    """Other conditions by name."""
     prompt: Path | Int64[Tensor, "T K"] | None = None
-    """What to begin with, a file or codes of the model's codec; it counts towards the seconds."""
+    """What the clip starts with, a file or codes of the model's codec; it counts towards `seconds`."""
     prompt_seconds: float | None = None
-    """How much of a file; None for all."""
+    """How much of a file to use; None for all of it."""
 
     def __post_init__(self) -> None:
         for name, value in (("seconds", self.seconds), ("prompt_seconds", self.prompt_seconds)):
@@ -40,11 +40,13 @@ class ClipRequest:
         if not 0 <= self.seed < MAX_SEED:
             raise ConfigError(f"clip {self.name!r}: expected a seed from 0 to {MAX_SEED - 1}, found {self.seed}")
         if not isinstance(self.prompt, Path) and self.prompt_seconds is not None:
-            raise ConfigError(f"clip {self.name!r}: prompt_seconds says how much of a prompt, found no prompt")
+            raise ConfigError(
+                f"clip {self.name!r}: prompt_seconds needs a prompt, found none; add one, or leave it out"
+            )
 
 
 def read_prompt(request: ClipRequest, sample_rate: int, num_channels: int) -> Audio:
-    """Read the beginning of the prompt's file in the form of a codec, `[C, N]`."""
+    """Read the start of the prompt's file as a codec takes it, `[C, N]`."""
     try:
         return _read_prompt(request, sample_rate, num_channels)
     except AudioError as error:
@@ -59,8 +61,8 @@ def _read_prompt(request: ClipRequest, sample_rate: int, num_channels: int) -> A
     seconds = available if request.prompt_seconds is None else min(available, request.prompt_seconds)
     if seconds >= request.seconds:
         raise ConfigError(
-            f"{request.prompt}: the prompt is {seconds:.2f} s and counts towards the clip, which is to have "
-            f"{request.seconds:.2f} s; ask for more seconds, or use less of it with prompt_seconds"
+            f"{request.prompt}: the prompt is {seconds:.2f} s long and counts towards the clip's "
+            f"{request.seconds:.2f} s; ask for more seconds, or use less of the prompt with prompt_seconds"
         )
     num_samples = max(1, round(seconds * info.sample_rate))
     return read_span(location, info, 0, num_samples, sample_rate, num_channels)

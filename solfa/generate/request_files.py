@@ -1,6 +1,6 @@
-"""Read many requests from a file: one caption a line, or a table or JSON lines with a column per condition.
+"""Read many requests from a file: one caption per line, or a table or JSON lines with a column per condition.
 
-captions.txt      one caption a line
+captions.txt      one caption per line
 captions.csv      columns `caption` (or `text`), `name`, `seconds`, `seed`; every other column is a condition
 captions.jsonl    the same keys
 """
@@ -18,7 +18,7 @@ _TEXTS = ("caption", "text")
 
 
 def read_requests(path: Path, defaults: ClipRequest) -> list[ClipRequest]:
-    """Read requests; what a line does not say is taken from `defaults`, seeds counted up from its seed."""
+    """Read requests; missing values come from `defaults`, with seeds counting up from its seed."""
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; expected captions as .txt, .csv or .jsonl")
     requests = [_request(path, number, row, defaults) for number, row in enumerate(_rows(path))]
@@ -26,7 +26,7 @@ def read_requests(path: Path, defaults: ClipRequest) -> list[ClipRequest]:
         raise ConfigError(f"{path}: expected at least one caption, found none")
     (name, times), *_ = Counter(request.name for request in requests).most_common(1)
     if times > 1:
-        raise ConfigError(f"{path}: expected names that differ, found {name!r} more than once")
+        raise ConfigError(f"{path}: expected unique names, found {name!r} more than once")
     return requests
 
 
@@ -43,8 +43,10 @@ def _lines(path: Path) -> list[str]:
     try:
         content = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8, found other bytes at position {error.start}") from None
-    # Not splitlines(): that also ends a line at characters which captions may hold, such as U+2028.
+        raise ConfigError(
+            f"{path}: expected UTF-8, found other bytes at position {error.start}; save it as UTF-8"
+        ) from None
+    # Not splitlines(): it also splits at characters that captions may contain, such as U+2028.
     return content.replace("\r\n", "\n").split("\n")
 
 
@@ -58,7 +60,7 @@ def _request(path: Path, number: int, row: Mapping[str, Any], defaults: ClipRequ
         seconds, seed = float(seconds), int(seed)
     except (TypeError, ValueError, OverflowError):
         raise ConfigError(
-            f"{path}, row {number + 1}: expected numbers, found seconds {seconds!r} and seed {seed!r}"
+            f"{path}, row {number + 1}: expected numbers for seconds and seed, found {seconds!r} and {seed!r}"
         ) from None
     name = str(given.pop("name", f"{number:04d}"))
     try:

@@ -1,4 +1,4 @@
-"""Hear clips while they are drawn: what a model offers that gives samples in order."""
+"""Hear clips while they are being drawn, from models that give samples in order."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -9,7 +9,7 @@ from solfa.ops.temperature import TemperatureSemantics
 
 
 class AudioBlock(NamedTuple):
-    """The next samples of a clip, `[C, n]` floats with full scale at one."""
+    """The next samples of a clip, `[C, n]` floats with full scale at 1."""
 
     name: str
     audio: Tensor
@@ -18,14 +18,14 @@ class AudioBlock(NamedTuple):
 
 
 OnAudio = Callable[[AudioBlock], None]
-"""Told of the blocks of all clips as soon as they are drawn, of those that will be rejected, too."""
+"""Receives the blocks of all clips as soon as they are drawn, including clips that will be rejected."""
 
 
 @runtime_checkable
 class DrawsSamples(Protocol):
-    """A generator that draws one sample after the other, each from the distribution that its model gives."""
+    """A generator that draws one sample after another, each from the model's distribution."""
 
     @property
     def temperature_kinds(self) -> Sequence[TemperatureSemantics]:
-        """Name what a temperature may mean for these distributions."""
+        """List the temperature semantics that these distributions support."""
         ...

@@ -1,4 +1,4 @@
-"""A frozen text model with audio experts that generates: captions in, codes drawn step by step, audio out."""
+"""Generate with a frozen text model and its audio experts: captions in, codes drawn step by step, audio out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
@@ -26,7 +26,7 @@ from solfa.models.mot.prefix import TextPrefix
 from solfa.models.mot.texts import Texts, TextsConfig
 
 TEXT = "text"
-"""The one attribute of a clip that the model is told."""
+"""The only condition of the model."""
 
 
 @final
@@ -39,7 +39,7 @@ class TextModel:
 
     @classmethod
     def build(cls, config: Mapping[str, Any], data_facts: Mapping[str, Any]) -> "TextModel":
-        """Load the base and the donor, and size the audio side by the data."""
+        """Load the base and the donor, and size the audio side to the data."""
         array = codes_array(data_facts)
         assert array.codebook_size is not None
         model = parse_config(MoTConfig, config["model"], "model")
@@ -63,7 +63,7 @@ class TextModel:
         on_step: OnStep,
         on_audio: OnAudio | None = None,
     ) -> Iterator[GeneratedClip]:
-        """Draw clips; they come when they are complete."""
+        """Draw clips and yield each one when it is complete."""
         settings = parse_config(GenerationSettings, {**self.sampling.model_dump(), **options}, "options")
         told = [self._told(request.text, request.attributes) for request in requests]
         jobs = [
@@ -73,7 +73,7 @@ class TextModel:
         return generate_clips(self.network, self._conditions, self.codec, jobs, settings, on_step)
 
     def log_prob(self, array: Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
-        """Sum the log-probabilities of all codes `[T, K]` of a clip, in nats."""
+        """Sum the log-probabilities, in nats, of all codes `[T, K]` of a clip."""
         codes = array.long().transpose(0, 1)[None].to(self.network.device)
         mask = torch.ones(1, codes.shape[2], dtype=torch.bool, device=codes.device)
         with torch.inference_mode():
@@ -83,8 +83,7 @@ class TextModel:
     def _told(self, text: str | None, attributes: Mapping[str, Any]) -> dict[str, Any]:
         for name in attributes:
             raise ConfigError(
-                f"attribute {name!r}: this model is told a text and nothing else{nearest(name, [TEXT])}; "
-                "give it as text"
+                f"attribute {name!r}: this model only takes a text{nearest(name, [TEXT])}; put everything into the text"
             )
         return {TEXT: text}
 

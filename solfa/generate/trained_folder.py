@@ -1,9 +1,9 @@
-"""Read what was trained from a folder: an experiment's, as training left it, or one that `export_model` wrote.
+"""Read a trained model from its folder: an experiment's, as training left it, or one that `export_model` wrote.
 
-    experiment's folder     config.json (all settings)      best.pt (weights, what the model knew of its data)
+    experiment's folder     config.json (all settings)      best.pt (weights, what the model knew about its data)
     exported folder         config.json (what the model is) model.safetensors (weights)      README.md (its card)
 
-Nothing of a trainer is built for it, and no code in the files is run.
+No trainer is built, and no code in the files is run.
 """
 
 import json
@@ -29,7 +29,7 @@ TRAINING_ONLY = frozenset(
         *("checkpoint", "evaluate", "logging", "execute_only", "continue_from", "continue_keep", "on_changed_default"),
     }
 )
-"""Settings that say how a model was trained, and not what it is."""
+"""Settings that say how a model was trained rather than what it is."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Trained:
 
     folder: Path
     config: Mapping[str, Any]
-    """The settings of its experiment; at least those that say what it is."""
+    """The experiment's settings; at least those that define the model."""
     data_facts: Mapping[str, Any]
-    """What the model must know of its data, in plain values."""
+    """What the model needs to know about its data, in plain values."""
     state: Mapping[str, Any]
-    """The weights, and what else its network keeps."""
+    """The weights and other state of the network."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """Where the weights come from: epoch, metric, and what an export noted."""
+    """Where the weights come from: epoch, metric, and the notes of an export."""
 
     @property
     def solver(self) -> str:
@@ -55,7 +55,9 @@ def read_trained(folder: Path) -> Trained:
     """Read an experiment's folder, or an exported one."""
     settings = folder / CONFIG
     if not settings.is_file():
-        raise ConfigError(f"{folder}: expected a trained experiment or an exported model, found no {CONFIG}; train it")
+        raise ConfigError(
+            f"{folder}: expected a trained experiment or an exported model, found no {CONFIG}; train it first"
+        )
     config = _read_settings(settings)
     if config.get("model_type") == MODEL_TYPE:
         return _read_exported(folder, config)
@@ -80,7 +82,7 @@ def _read_exported(folder: Path, config: Mapping[str, Any]) -> Trained:
 
 
 def exported_config(trained: Trained) -> dict[str, Any]:
-    """Say in plain values what a model is: the content of an exported `config.json`."""
+    """Describe a model in plain values: the content of an exported `config.json`."""
     return {
         "model_type": MODEL_TYPE,
         "format_version": FORMAT_VERSION,
@@ -96,7 +98,7 @@ def _read_settings(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_bytes())
     except ValueError as error:
-        raise StoreError(f"{path}: expected the settings of a run, found no JSON ({error})") from None
+        raise StoreError(f"{path}: expected the settings of a run as JSON, and it cannot be parsed ({error})") from None
     if not isinstance(values, dict):
-        raise StoreError(f"{path}: expected the settings of a run, found a {type(values).__name__}")
+        raise StoreError(f"{path}: expected the settings of a run as a JSON object, found a {type(values).__name__}")
     return values

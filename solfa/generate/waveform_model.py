@@ -1,4 +1,4 @@
-"""A SaShiMi that generates: samples drawn one after the other, heard while they are drawn, with exact likelihoods."""
+"""Generate with SaShiMi: samples drawn one after another, streamed as they are drawn, with exact likelihoods."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
@@ -39,7 +39,7 @@ class WaveformModel:
 
     @classmethod
     def build(cls, config: Mapping[str, Any], data_facts: Mapping[str, Any]) -> "WaveformModel":
-        """Size the network by the grid of the data, and start its last layer as the head wants it."""
+        """Size the network to the data's grid, and initialise its last layer for the head."""
         model = parse_config(SashimiModelConfig, config["model"], "model")
         stage = config.get("generate") or {}
         sampling = parse_config(WaveformChoices, stage.get("sampling") or {}, "generate.sampling")
@@ -52,7 +52,7 @@ class WaveformModel:
 
     @property
     def temperature_kinds(self) -> tuple[TemperatureSemantics, ...]:
-        """Name what a temperature may mean: for a mixture a short cut, and what it stands for if classes are few."""
+        """List the temperature semantics: a mixture has the heuristic, and the exact one if it has few classes."""
         if isinstance(self.head, CategoricalHead):
             return ("exact",)
         return ("heuristic", "exact") if self.head.num_classes <= MAX_EXACT_CLASSES else ("heuristic",)
@@ -64,7 +64,7 @@ class WaveformModel:
         on_step: OnStep,
         on_audio: OnAudio | None = None,
     ) -> Iterator[GeneratedClip]:
-        """Draw clips; where some are rejected, they come when all are drawn, the most likely first."""
+        """Draw clips; if some are to be rejected, they come when all are drawn, the most likely first."""
         likely = self.draw_likely(requests, options, on_step, on_audio)
         return (one.clip for one in likely)
 
@@ -75,17 +75,17 @@ class WaveformModel:
         on_step: OnStep,
         on_audio: OnAudio | None = None,
     ) -> Iterator[LikelyClip]:
-        """Draw clips, each with how probable the model finds it."""
+        """Draw clips together with their likelihoods."""
         choices = parse_config(WaveformChoices, {**self.sampling.model_dump(), **options}, "options")
         shares = choices.reject_lowest, choices.reject_highest
         if choices.rejects:
-            kept_ranks(len(requests), *shares)  # an error comes now, and not after hours of drawing
+            kept_ranks(len(requests), *shares)  # fail now, not after hours of drawing
         jobs = [self._job(request) for request in requests]
         drawn = generate_waveforms(self.network, self.head, self.codec, jobs, choices.sampling, on_step, on_audio)
         return _kept(drawn, *shares) if choices.rejects else drawn
 
     def log_prob(self, array: Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
-        """Sum the log-probabilities of all samples `[N, 1]` of a clip, in nats."""
+        """Sum the log-probabilities, in nats, of all samples `[N, 1]` of a clip."""
         _refuse_conditions("log_prob", text, attributes)
         device = self.network.projection.weight.device
         classes = array.long()[None, :, 0].to(device)
@@ -106,7 +106,7 @@ class WaveformModel:
 
 
 def build_sashimi(model: SashimiModelConfig, codec: WaveformCodec) -> tuple[Sashimi, OutputHead]:
-    """Build a network for the classes of a grid, its last layer as its head wants it."""
+    """Build a network for a grid's classes, its last layer initialised for its head."""
     head: OutputHead = model.output_head.build(codec.grid.num_classes)
     network = Sashimi(model.sized(head.num_classes), head.num_parameters)
     head.initialize(network.projection)
@@ -114,16 +114,16 @@ def build_sashimi(model: SashimiModelConfig, codec: WaveformCodec) -> tuple[Sash
 
 
 def waveform_codec(data_facts: Mapping[str, Any]) -> WaveformCodec:
-    """Load the codec of the data: its grid is what classes mean."""
+    """Load the data's codec, whose grid says what the classes mean."""
     codec = load_codec(str(data_facts["codec"]))
     if not isinstance(codec, WaveformCodec):
         raise ConfigError(
-            f"dset: SaShiMi models waveforms, as mulaw and linear store them, found {codec.name}; "
+            f"dset: SaShiMi needs waveforms encoded with mulaw or linear, found {codec.name}; "
             "encode the audio with mulaw:bits=8,sample_rate=16000"
         )
     if codec.num_channels != 1:
         raise ConfigError(
-            f"dset: SaShiMi models one channel, found {codec.num_channels}; encode the audio with num_channels=1"
+            f"dset: SaShiMi needs mono audio, found {codec.num_channels} channels; encode it with num_channels=1"
         )
     return codec
 
@@ -135,4 +135,4 @@ def _kept(drawn: Iterator[LikelyClip], lowest: float, highest: float) -> Iterato
 def _refuse_conditions(where: str, text: str | None, attributes: Mapping[str, Any]) -> None:
     if text is not None or attributes:
         told = "a text" if text is not None else ", ".join(attributes)
-        raise ConfigError(f"{where}: this model knows no conditions, found {told}; leave it out")
+        raise ConfigError(f"{where}: this model takes no conditions, found {told}; leave it out")

@@ -1,4 +1,4 @@
-"""From requests for clips to waveforms: draw classes in batches of equal length, decode, sort and reject by likelihood.
+"""From requests to waveforms: draw classes in batches of equal length, decode, sort and reject by likelihood.
 
 The SaShiMi protocol draws many clips, sorts them by their likelihood and drops both tails: the least likely are noise,
 the most likely are silence.
@@ -26,7 +26,7 @@ from solfa.models.sashimi.heads import OutputHead
 from solfa.models.sashimi.network import Sashimi
 
 CLIPS_AT_ONCE = 64
-"""A step takes hardly longer for many clips than for one."""
+"""A step takes barely longer for many clips than for one."""
 
 
 class WaveformChoices(WaveformSampling):
@@ -40,7 +40,7 @@ class WaveformChoices(WaveformSampling):
     def _something_is_left(self) -> "WaveformChoices":
         if self.reject_lowest + self.reject_highest >= 1:
             raise ValueError(
-                f"expected reject_lowest and reject_highest below 1 together, found {self.reject_lowest:g} and "
+                f"expected reject_lowest + reject_highest below 1, found {self.reject_lowest:g} and "
                 f"{self.reject_highest:g}"
             )
         return self
@@ -55,7 +55,7 @@ class WaveformChoices(WaveformSampling):
 
 
 class WaveformJob(NamedTuple):
-    """A request in the terms of a model: how many samples, and the classes to begin with."""
+    """A request in the model's terms: how many samples, and the classes to start with."""
 
     request: ClipRequest
     num_samples: int
@@ -67,7 +67,7 @@ class WaveformJob(NamedTuple):
 
 
 class LikelyClip(NamedTuple):
-    """A clip and how probable the model finds each of the samples that it drew."""
+    """A clip and the log-probability of each sample that the model drew."""
 
     clip: GeneratedClip
     bits_per_sample: float
@@ -83,9 +83,9 @@ def generate_waveforms(
     on_audio: OnAudio | None = None,
     clips_at_once: int = CLIPS_AT_ONCE,
 ) -> Iterator[LikelyClip]:
-    """Generate the requested clips, those of equal length together; they come in the order of their lengths.
+    """Generate the requested clips in batches of equal length; they come ordered by length.
 
-    `on_audio` hears each block of each clip before `on_step` counts it.
+    `on_audio` receives each block of each clip before `on_step` counts it.
     """
     total, done = sum(job.num_samples for job in jobs), 0
     for batch in _batches(jobs, clips_at_once):
@@ -142,18 +142,18 @@ def _decode(
 
 
 def _sound(codec: WaveformCodec, classes: Int64[Tensor, "B N"]) -> Float[Tensor, "B C N"]:
-    """Decode classes; each sample is its own class, so blocks of a clip sound as all of it does."""
+    """Decode classes; each sample is one class, so a clip can be decoded block by block."""
     return codec.decode(Encoded(classes[..., None].cpu(), classes.shape[1])).float().cpu()
 
 
 def keep_likely(clips: Sequence[LikelyClip], lowest: float, highest: float) -> list[LikelyClip]:
-    """Sort clips by likelihood, the highest first, and drop the shares at both ends; none left is an error."""
+    """Sort clips by likelihood, highest first, and drop a share at both ends; it is an error if none are left."""
     ordered = sorted(clips, key=lambda likely: likely.bits_per_sample)
     return [ordered[rank] for rank in kept_ranks(len(ordered), lowest, highest)]
 
 
 def kept_ranks(count: int, lowest: float, highest: float) -> range:
-    """Say which of so many clips are kept, counted from the most likely; none is an error."""
+    """Return the ranks of the clips to keep, counted from the most likely; it is an error if none are left."""
     kept = range(round(highest * count), count - round(lowest * count))
     if not kept:
         raise ConfigError(

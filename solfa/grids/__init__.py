@@ -1,1 +1,1 @@
-"""Grids: files that say which experiments to run, for `dora grid NAME` and `solfa grid NAME`."""
+"""Grids: modules that list experiments to run, for `dora grid NAME` and `solfa grid NAME`."""

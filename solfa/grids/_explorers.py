@@ -1,4 +1,4 @@
-"""What the table of a grid shows of each experiment."""
+"""The columns that a grid's table shows for each experiment."""
 
 from typing import Any
 

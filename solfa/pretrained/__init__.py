@@ -1,4 +1,4 @@
-"""Checkpoints of others: found here or on the Hub, read without running code, every weight accounted for."""
+"""Other people's checkpoints: found here or on the Hub, read without running code, every weight accounted for."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Every weight accounted for: tensors that a checkpoint lacks, has too many, or has in another shape are refused."""
+"""Account for every weight: refuse checkpoints with missing, unexpected or misshapen tensors."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -14,24 +14,24 @@ MOST_NAMES = 8
 def check_accounted(
     missing: Collection[str], unexpected: Collection[str], mismatched: Collection[str], where: str
 ) -> None:
-    """Raise one sentence that names the tensors which a checkpoint lacks, has too many, or has in another shape."""
-    faults = (("missing", missing), ("unexpected", unexpected), ("of another shape", mismatched))
+    """Raise one sentence that names the missing, unexpected and misshapen tensors, if there are any."""
+    faults = (("missing", missing), ("unexpected", unexpected), ("wrong shape", mismatched))
     parts = [f"{kind} {_listed(sorted(names))}" for kind, names in faults if names]
     if parts:
         raise ConfigError(
             f"{where}: the weights do not fit the architecture: {'; '.join(parts)}; "
-            "pass the checkpoint that belongs to this configuration"
+            "pass the checkpoint that matches this configuration"
         )
 
 
 def check_tensors(files: TensorFiles, wanted: Mapping[str, tuple[int, ...]], known: set[str], where: str) -> None:
-    """Refuse, by name, tensors that are missing, of another shape, or neither `wanted` nor `known`."""
+    """Refuse tensors that are missing, have the wrong shape, or are neither `wanted` nor `known`."""
     found = {name: files.shape(name) for name in wanted.keys() & files.names}
     check_accounted(wanted.keys() - files.names, files.names - wanted.keys() - known, _reshaped(found, wanted), where)
 
 
 def check_loaded(info: Mapping[str, Any], where: str, is_spare: Callable[[str], bool] = lambda name: False) -> None:
-    """Check what a library says after `from_pretrained(output_loading_info=True)`; spare tensors may be left over."""
+    """Check a library's report from `from_pretrained(output_loading_info=True)`; spare tensors may be left over."""
     check_accounted(
         info["missing_keys"],
         [name for name in info["unexpected_keys"] if not is_spare(name)],
@@ -41,7 +41,7 @@ def check_loaded(info: Mapping[str, Any], where: str, is_spare: Callable[[str], 
 
 
 def load_exactly(model: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
-    """Copy `state` into `model`; any tensor that is missing, left over or of another shape is an error."""
+    """Copy `state` into `model`; any tensor that is missing, left over or of the wrong shape is an error."""
     own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(state[name].shape) for name in own.keys() & state.keys()}
     check_accounted(own.keys() - state.keys(), state.keys() - own.keys(), _reshaped(found, own), where)

@@ -1,8 +1,8 @@
-"""The directory of a checkpoint as `save_pretrained` writes it.
+"""A checkpoint's directory as `save_pretrained` writes it.
 
 config.json             the architecture
 model.safetensors       the weights, or pytorch_model.bin; large ones in shards with an index
-tokenizer*, *.model     what stands beside them
+tokenizer*, *.model     the tokenizer and other small files
 """
 
 import json
@@ -18,7 +18,7 @@ from solfa.files.json_objects import read_object
 
 CONFIG = "config.json"
 TEXT_WEIGHTS = ("*.safetensors", "*.bin")
-"""The first kind that exists is what transformers reads."""
+"""transformers reads the first kind that exists."""
 TEXT_FILES = (
     CONFIG,
     "tokenizer*",
@@ -29,23 +29,23 @@ TEXT_FILES = (
     "*.model",
     "*.index.json",
 )
-"""What decides, beside the weights, what a text model makes of a text."""
+"""The files besides the weights that affect what a text model computes."""
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object."""
     if not path.is_file():
-        raise ConfigError(f"checkpoint {path}: no such file; expected a directory as save_pretrained writes it")
+        raise ConfigError(f"checkpoint {path}: no such file; expected a directory written by save_pretrained")
     return read_object(path, ConfigError, f"checkpoint {path}")
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """Read what a checkpoint says about its architecture."""
+    """Read a checkpoint's `config.json`."""
     return read_json(directory / CONFIG)
 
 
 def named_files(directory: Path) -> list[Path]:
-    """List the files that decide what a text model computes, in the order of their names."""
+    """List the files that determine what a text model computes, sorted by name."""
     weights = next((found for pattern in TEXT_WEIGHTS if (found := sorted(directory.glob(pattern)))), [])
     around = {path for pattern in TEXT_FILES for path in directory.glob(pattern) if path.is_file()}
     return sorted({*weights, *around})
@@ -57,12 +57,12 @@ def write_checkpoint(directory: Path, config: Mapping[str, Any], tensors: Mappin
 
     (directory / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    # transformers refuses a file that does not say which framework wrote it.
+    # transformers rejects a file that does not say which framework wrote it.
     save_file(whole, directory / "model.safetensors", metadata={"format": "pt"})
 
 
 def copy_beside(source: Path, directory: Path, patterns: tuple[str, ...]) -> None:
-    """Copy the small files that stand beside weights (tokenizer, generation settings), but no config and no index."""
+    """Copy the small files next to the weights (tokenizer, generation settings), but neither config nor index."""
     for path in sorted({path for pattern in patterns for path in source.glob(pattern)}):
         if path.name != CONFIG and not path.name.endswith(".index.json"):
             shutil.copyfile(path, directory / path.name)

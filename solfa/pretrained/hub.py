@@ -1,4 +1,4 @@
-"""Find a checkpoint: a directory here, or a model of the Hub, from its local cache or, once, over the network."""
+"""Find a checkpoint: a local directory, or a Hub model, from the local cache or downloaded once."""
 
 import re
 import warnings
@@ -15,12 +15,12 @@ _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 class Wanted(NamedTuple):
-    """Which files of a Hub model are fetched, as patterns."""
+    """Patterns for the files of a Hub model to download."""
 
     weights: tuple[str, ...]
-    """Kinds of weights in the order in which they are looked for; the first that is there suffices."""
+    """Kinds of weights in order of preference; the first that exists is enough."""
     around: tuple[str, ...]
-    """What stands beside them."""
+    """The small files next to them."""
 
 
 CHECKPOINT = Wanted(("model*.safetensors", "pytorch_model*.bin"), ("*.json", "*.model"))
@@ -29,25 +29,27 @@ SOLFA_MODEL = Wanted(("model.safetensors",), ("config.json", "README.md", "curve
 
 
 def is_hub_id(text: str) -> bool:
-    """Say whether a text may name a model of the Hub: `owner/name`, or the bare `name` of an old one."""
+    """Say whether a text could be a Hub id: `owner/name`, or the bare `name` of an old model."""
     return _HUB_ID.fullmatch(text) is not None
 
 
 def local_directory(
     location: str | Path, revision: str | None = None, *, what: str = "checkpoint", wanted: Wanted = CHECKPOINT
 ) -> Path:
-    """Give the directory of a checkpoint: a directory is itself, a Hub id its snapshot, fetched if it is not here yet.
+    """Return the directory of a checkpoint: a local one as it is, or a Hub model's snapshot, downloaded if needed.
 
-    `what` is how messages call it.
+    `what` is its name in error messages.
     """
     path = Path(location).expanduser()
     if path.is_dir():
         if revision is not None:
-            raise ConfigError(f"{what} {location}: a local directory has no revision, found {revision!r}")
+            raise ConfigError(
+                f"{what} {location}: a local directory has no revisions, found {revision!r}; leave it out"
+            )
         return path.resolve()
     if isinstance(location, Path) or not is_hub_id(location):
         raise ConfigError(
-            f"{what} {location}: no such directory; expected one as save_pretrained writes it, or a Hub id such as "
+            f"{what} {location}: no such directory; expected one written by save_pretrained, or a Hub id such as "
             "facebook/musicgen-small"
         )
     snapshot = path
@@ -68,7 +70,7 @@ def _snapshot(hub_id: str, revision: str | None, patterns: tuple[str, ...], what
 
 
 def find_config(location: str | Path, subfolder: str, what: str) -> Path | None:
-    """Find `config.json` in a local directory (Path) or a Hub model (str); None where there is none in this place."""
+    """Find `config.json` in a local directory (Path) or a Hub model (str); None if there is none."""
     if isinstance(location, Path):
         path = location / subfolder / CONFIG
         return path if path.is_file() else None
@@ -79,8 +81,8 @@ def find_config(location: str | Path, subfolder: str, what: str) -> Path | None:
             location,
             CONFIG,
             subfolder=subfolder,
-            # Offline, a file that does not exist and one that was never downloaded look the same. The root's may be
-            # absent (a pipeline has none), the subfolder's is the last that is looked for.
+            # Offline, a file that does not exist and one that was never downloaded look the same. The root may have
+            # none (as in a pipeline); the subfolder is the last place to look.
             _raise_exceptions_for_missing_entries=bool(subfolder),
         )
     except OSError as error:
@@ -89,16 +91,16 @@ def find_config(location: str | Path, subfolder: str, what: str) -> Path | None:
 
 
 def unreachable(hub_id: str, what: str) -> ConfigError:
-    """Say that a Hub model cannot be had now."""
+    """Make the error for a Hub model that cannot be downloaded."""
     return ConfigError(
-        f"{what} {hub_id}: neither a directory here, nor a Hub model in the local cache or reachable; "
-        "connect to the network once, or pass a directory as save_pretrained writes it"
+        f"{what} {hub_id}: not a local directory, not in the Hub's local cache, and not reachable on the Hub; "
+        "connect to the network once, or pass a directory written by save_pretrained"
     )
 
 
 @contextmanager
 def quiet_loading(library: str = "transformers", *, bars: bool = False) -> Iterator[None]:
-    """Silence the report of the library that loads, and its bars unless it downloads; what matters is one sentence."""
+    """Silence the library's loading report, and its progress bars unless it downloads."""
     logging: Any = import_module(f"{library}.utils.logging")
     verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -106,7 +108,7 @@ def quiet_loading(library: str = "transformers", *, bars: bool = False) -> Itera
         logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
-            # diffusers builds its layers with the weight norm that torch deprecates.
+            # diffusers builds its layers with a weight norm that torch has deprecated.
             warnings.simplefilter("ignore", FutureWarning)
             yield
     finally:

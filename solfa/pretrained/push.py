@@ -1,4 +1,4 @@
-"""Put a folder of weights onto the Hugging Face Hub, for people who have a token."""
+"""Upload a folder of weights to the Hugging Face Hub, given a token."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from solfa.errors import ConfigError
 
 
 def push_folder(folder: Path, repo_id: str, *, private: bool = True) -> str:
-    """Upload a folder as a model repository, made if it is not there yet; return its address."""
+    """Upload a folder as a model repository, creating it if needed; return its URL."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
@@ -20,7 +20,7 @@ def push_folder(folder: Path, repo_id: str, *, private: bool = True) -> str:
     except (HfHubHTTPError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
-            f"push: {repo_id} could not be written ({reason}); {folder} is complete, push it later"
+            f"push: uploading to {repo_id} failed ({reason}); {folder} is complete, so you can push it later"
         ) from None
     return str(url)
 
@@ -31,5 +31,5 @@ def require_token(repo_id: str) -> None:
 
     if get_token() is None:
         raise ConfigError(
-            f"push: {repo_id} needs a token of the Hugging Face Hub, found none; run `hf auth login`, or set HF_TOKEN"
+            f"push: {repo_id} needs a Hugging Face token, found none; run `hf auth login`, or set HF_TOKEN"
         )

@@ -1,4 +1,4 @@
-"""Tensors in files, read without running code: one file, or the directory of a checkpoint; and their hash."""
+"""Read tensors from one file or a checkpoint's directory without running code, and hash them."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -13,11 +13,11 @@ from solfa.files.torch_files import read_plain
 from solfa.pretrained.directory import read_json
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-"""In the order in which they are looked for; a shard index is the name and `.index.json`."""
+"""In the order they are tried; a shard index has `.index.json` appended."""
 
 
 class TensorFiles:
-    """The tensors of a checkpoint's directory by name, read when asked for: what is not asked for costs no memory."""
+    """The tensors of a checkpoint's directory by name, read on demand, so that unused ones take no memory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -28,19 +28,19 @@ class TensorFiles:
         return set(self._readers)
 
     def read(self, name: str) -> Tensor:
-        """Read one tensor, with the dtype of the file."""
+        """Read one tensor with its stored dtype."""
         reader = self._readers[name]
         tensor: Tensor = reader[name] if isinstance(reader, dict) else reader.get_tensor(name)
         return tensor
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Give the shape of a tensor without reading it."""
+        """Return the shape of a tensor without reading it."""
         reader = self._readers[name]
         return tuple(reader[name].shape if isinstance(reader, dict) else reader.get_slice(name).get_shape())
 
     def part(self, prefix: str) -> dict[str, Tensor]:
-        """Read all tensors whose names begin so, under the rest of their names, each into memory of its own."""
-        # Tied tensors of a torch file share theirs, which safetensors would refuse to write.
+        """Read all tensors whose names start with `prefix`, keyed by the rest, each into its own memory."""
+        # Tied tensors in a torch file share memory, which safetensors would refuse to write.
         found = sorted(name for name in self.names if name.startswith(prefix))
         return {name.removeprefix(prefix): self.read(name).clone() for name in found}
 
@@ -60,7 +60,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
 
 
 def weights_sha256(state: Mapping[str, Tensor]) -> str:
-    """Hash names, dtypes, shapes and bytes of a state dict, in the order of the names.
+    """Hash the names, dtypes, shapes and bytes of a state dict, sorted by name.
 
     >>> import torch
     >>> from solfa.pretrained import weights_sha256
@@ -89,7 +89,7 @@ def _weight_files(directory: Path) -> list[Path]:
 def _readers(paths: list[Path]) -> Iterator[tuple[str, Any]]:
     for path in paths:
         if not path.is_file():
-            raise ConfigError(f"checkpoint {path}: the shard index names it, but there is no such file")
+            raise ConfigError(f"checkpoint {path}: no such file, although the shard index lists it")
         reader = _open_safetensors(path) if path.suffix == ".safetensors" else _open_torch(path)
         for name in reader.keys():  # noqa: SIM118 - a safetensors file has keys() but is no mapping
             yield name, reader

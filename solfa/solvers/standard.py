@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -36,7 +37,7 @@ from solfa.solvers.loop.update import NotFinite, step_down, unsynchronised
 from solfa.solvers.optim.ema import Ema
 from solfa.solvers.optim.optimizer import build_schedule
 from solfa.solvers.optim.schedules import Schedule
-from solfa.solvers.state.checkpoints import Persistence
+from solfa.solvers.state.checkpoints import Persistence, RunPosition
 from solfa.solvers.state.registry import Registry, check_modules, load_state
 
 C = TypeVar("C", bound=SolverConfig)
@@ -94,7 +95,7 @@ class StandardSolver(Generic[C]):
         self.dataloaders: dict[str, Any] = {}
         self.data_facts: dict[str, Any] = {}
         """What the model must know of its data, in plain values; stored with the weights."""
-        self._registry = Registry(self._attribute)
+        self._registry = Registry(self._attribute, partial(setattr, self))
         self._signals = StopSignals()
         self._stage: Stage | None = None
         self._batch: Any = None
@@ -263,7 +264,7 @@ class StandardSolver(Generic[C]):
         """Restore what there is, and do what is left to do."""
         self.experiment.folder.mkdir(parents=True, exist_ok=True)
         with self._signals, ExitStack() as stack:
-            self._persistence.restore()
+            self.restore()
             if self.is_first_rank:
                 watcher = self.experiment.watcher
                 watcher.started(self.experiment.folder, self.cfg.model_dump(mode="json"))
@@ -277,19 +278,32 @@ class StandardSolver(Generic[C]):
                     logger.info("done: %d epochs in %s", self.epoch - 1, self.experiment.folder)
             except Stopped as stopped:
                 if self.is_training:
-                    self._persistence.save()
+                    self._save()
                 logger.info("stopped by %s; run the same command to continue", stopped)
                 raise SystemExit(stopped.exit_code) from None
+
+    def restore(self) -> None:
+        """Go to where the experiment's folder says, or begin, with the weights of `continue_from` if that is set."""
+        position = self._persistence.restore()
+        if position is None:
+            self.start_ema()
+            return
+        self.epoch, self.num_updates, self.history, self.averages = position
+        if self.is_first_rank:
+            self.experiment.write_history(self.history)
+
+    def _save(self) -> None:
+        self._persistence.save(RunPosition(self.epoch, self.num_updates, self.history, self.averages))
 
     def run_epoch(self) -> None:
         """Run the stages of one epoch and keep what came of them."""
         results: dict[str, Metrics] = {"train": self.run_stage("train")}
         # What follows may take long and changes no training state: stopped there, the run goes on from here.
-        self._persistence.save()
+        self._save()
         with self._averaged_weights():
             if "valid" in self.dataloaders:
                 results["valid"] = self.run_stage("valid")
-            self._persistence.note_best(results, self.best_metric())
+            self._persistence.note_best(self.epoch, results, self.best_metric())
         due = self._due_stages()
         with self._best_weights() if due else nullcontext():
             for stage in due:
@@ -375,7 +389,7 @@ class StandardSolver(Generic[C]):
         if number:
             raise Stopped(number)
         if save:
-            self._persistence.save()
+            self._save()
 
     def _commit(self, results: dict[str, Metrics]) -> None:
         """End the epoch: what is written now is what a later run sees."""
@@ -383,7 +397,7 @@ class StandardSolver(Generic[C]):
             schedule.observe(results)
         self.history.append(results)
         self.epoch, self.num_updates, self.averages = self.epoch + 1, 0, Averages()
-        self._persistence.save()
+        self._save()
         self._persistence.keep_copy(self.epoch - 1)
         if self.is_first_rank:
             self.experiment.write_history(self.history)

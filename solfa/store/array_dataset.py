@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 
 from solfa.errors import StoreError
+from solfa.files.chunks import chunks
 from solfa.store.completion import finish
 from solfa.store.layout import committed_shards, create_info, plan_parts
 from solfa.store.lease import Lease
@@ -22,15 +22,6 @@ from solfa.store.plan_file import (
 )
 from solfa.store.schema import ArraySpec, DatasetInfo, Manifest
 from solfa.store.shard_writer import Outcome, ShardWriter
-
-T = TypeVar("T")
-
-
-def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut an iterable into lists of `size`, the last one shorter."""
-    iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
-        yield chunk
 
 
 def append_arrays(

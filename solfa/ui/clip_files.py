@@ -18,10 +18,10 @@ import numpy as np
 
 from solfa.audio.writer import write_audio
 from solfa.errors import ConfigError
+from solfa.files.id_names import flat_name
 from solfa.files.whole_files import replace_atomically
 from solfa.generate.clip import GeneratedClip
 from solfa.solvers.watchers.protocol import Watcher
-from solfa.store.export.file_names import flat_name
 from solfa.ui.html.excerpt import levels
 from solfa.ui.html.picture import spectrogram_db, spectrogram_png
 from solfa.ui.html.samples_page import Sample, render_samples

@@ -13,9 +13,9 @@ from typing import final
 
 from solfa.audio.growing_wav import GrowingWav
 from solfa.errors import ConfigError
+from solfa.files.id_names import flat_name
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.stream import AudioBlock
-from solfa.store.export.file_names import flat_name
 from solfa.ui.clip_files import write_sample
 
 _SUFFIX = ".partial"

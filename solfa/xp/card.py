@@ -1,7 +1,7 @@
-"""The card of what an experiment trained: a README beside the weights, and a picture of its curve.
+"""The model card of an experiment: a README next to the weights, and a plot of the training curve.
 
-The head is what the Hugging Face Hub reads; the rest is what a person wants to know before using a model of others:
-what it is, what it was trained on and under which licences, by which settings, and how training went.
+The Hugging Face Hub reads the header; the rest is what you want to know before using someone else's model: what it is,
+what it was trained on and under which licences, with which settings, and how training went.
 """
 
 import json
@@ -47,7 +47,7 @@ def write_card(
 
 
 def curve_svg(history: Sequence[Mapping[str, Mapping[str, float | None]]], metric: str) -> str | None:
-    """Draw a metric of training and validation over the epochs; None where there are not two values to draw."""
+    """Plot a metric of training and validation over the epochs; None if there are fewer than two values."""
     curves = {stage: [epoch.get(stage, {}).get(metric) for epoch in history] for stage in _COLOURS}
     points = {
         stage: [(place, value) for place, value in enumerate(values, 1) if value is not None]
@@ -91,7 +91,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "#
 
 def _head(tag: str, data_facts: Mapping[str, Any]) -> str:
     licences = list(data_facts.get("licences") or {})
-    # Whose data it was decides under which licence a model may go on; a card does not guess it.
+    # The licence of a model depends on the rights to its data, which a card cannot guess.
     lines = ["library_name: solfa", f"pipeline_tag: {tag}", "tags:", "- solfa", "- audio"]
     note = f"# licences of the data: {json.dumps(licences)}" if licences else "# add the licence of the weights here"
     return "\n".join(["---", *lines, note, "---", ""])

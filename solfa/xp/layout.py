@@ -1,20 +1,20 @@
-"""The folder of an experiment: what each file in it is called. No other module spells these names.
+"""The files in an experiment's folder. No other module spells these names.
 
 xps/SIG/
-  .argv.json            the overrides, as Dora wrote them; with it the folder is an experiment's
-  config.json           the settings that it runs with, once it ran
+  .argv.json            the overrides, written by Dora; marks the folder as an experiment
+  config.json           the settings of its last run
   history.json          one entry per epoch: {stage: {metric: number}}
-  checkpoint.pt         the last state, to go on from
+  checkpoint.pt         the last state, to resume from
   checkpoint_0012.pt    a copy of the state after epoch 12 (`checkpoint.save_every`, `checkpoint.keep_last`)
-  best.pt               the weights of the best epoch, and nothing else: what generating and fine-tuning need
-  valid.json            what a stage found that was run alone (`execute_only`): evaluate.json, generate.json
-  solver.log.0          the log of the first process; the others have numbers of their own
-  worker_1.log          what the other processes of one machine print; the first prints to the terminal
-  output.log            what it prints as one of the experiments of a grid on this machine
-  samples/12/           what it sounded like after epoch 12; samples/index.html shows all epochs
-  tensorboard/          curves; wandb/, where that is asked for, is laid out by the package of that name
-  .prepared.json        which datasets its first process made ready, for the others to wait for
-  .lock                 who runs it
+  best.pt               the weights of the best epoch and nothing else: what generating and fine-tuning need
+  valid.json            the result of a stage run on its own (`execute_only`); also evaluate.json, generate.json
+  solver.log.0          the log of the first process; the others have their own numbers
+  worker_1.log          output of the other processes on one machine; the first prints to the terminal
+  output.log            its output when it runs as part of a local grid
+  samples/12/           generated clips after epoch 12; samples/index.html shows all epochs
+  tensorboard/          curves; wandb/, if enabled, is laid out by the wandb package
+  .prepared.json        the datasets that the first process prepared; the others wait for it
+  .lock                 who is running it
 """
 
 import re
@@ -36,7 +36,7 @@ _COPY = re.compile(r"checkpoint_(\d+)\.pt")
 
 
 def log_path(folder: Path, rank: int = 0) -> Path:
-    """Name the log of a process."""
+    """Return the log file of a process."""
     return folder / f"solver.log.{rank}"
 
 
@@ -46,31 +46,31 @@ def log_paths(folder: Path) -> list[Path]:
 
 
 def worker_log_path(folder: Path, rank: int) -> Path:
-    """Name what a process prints whose output nobody sees."""
+    """Return the output file of a process that does not print to the terminal."""
     return folder / f"worker_{rank}.log"
 
 
 def stage_path(folder: Path, stage: str) -> Path:
-    """Name what a stage found that was run alone."""
+    """Return the result file of a stage that was run on its own."""
     return folder / f"{stage}.json"
 
 
 def copy_path(folder: Path, epoch: int) -> Path:
-    """Name the copy of an epoch's state."""
+    """Return the file with a copy of an epoch's state."""
     return folder / f"checkpoint_{epoch:04d}.pt"
 
 
 def copied_epochs(folder: Path) -> list[int]:
-    """List the epochs of which there is a copy."""
+    """List the epochs whose state has a copy."""
     matches = (_COPY.fullmatch(path.name) for path in folder.glob("checkpoint_*.pt"))
     return sorted(int(match[1]) for match in matches if match)
 
 
 def state_paths(folder: Path) -> list[Path]:
-    """List the files that hold weights: the last state, its copies, and the best epoch."""
+    """List the files that hold weights: the last state, its copies, and the best epoch's."""
     return sorted([*folder.glob(BEST), *folder.glob("checkpoint*.pt")])
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """List the temporary files of processes that were killed while they wrote."""
+    """List temporary files left by processes that were killed while writing."""
     return [path for pattern in (".*.pt.*", ".*.json.*") for path in folder.glob(pattern)]

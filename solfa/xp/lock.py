@@ -1,6 +1,6 @@
-"""One run at a time in an experiment's folder: two would overwrite each other's states.
+"""Allow one run at a time in an experiment's folder: two would overwrite each other's state.
 
-The lock is the system's, so it is gone with the process that held it, however that ended.
+It is an operating system lock, so it goes away with the process that held it, however that ended.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold an experiment's folder; refuse if another process does."""
+    """Lock an experiment's folder; refuse if another process holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("a+") as file:
         try:
@@ -28,7 +28,7 @@ def locked(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             raise ConfigError(_refusal(folder)) from None
         except OSError as error:  # some network file systems have no locks
-            logger.warning("%s: cannot be locked (%s); do not run this experiment twice at once", folder, error)
+            logger.warning("%s: cannot be locked (%s); make sure that nothing else runs this experiment", folder, error)
         file.seek(0)
         file.truncate()
         json.dump({"host": platform.node(), "process": os.getpid()}, file)
@@ -40,4 +40,4 @@ def _refusal(folder: Path) -> str:
     text = (folder / LOCK).read_text()
     holder = json.loads(text) if text else {}
     who = f"process {holder['process']} on {holder['host']}" if holder else "another process"
-    return f"{folder}: this experiment is being run by {who}; wait for it or stop it first"
+    return f"{folder}: {who} is already running this experiment; wait for it, or stop it first"

@@ -12,11 +12,11 @@ _MARK = "_of_solfa"
 
 
 FILE_ONLY = {"file_only": True}
-"""The `extra` of a message that the terminal is told in another way."""
+"""The `extra` of a message that reaches the terminal some other way."""
 
 
 class _Terminal(logging.StreamHandler[TextIO]):
-    """Writes to what is standard error at that moment: a progress bar puts something of its own there."""
+    """Writes to whatever is standard error at the moment: a progress bar may have replaced it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if not hasattr(record, "file_only"):
@@ -25,7 +25,7 @@ class _Terminal(logging.StreamHandler[TextIO]):
 
 
 def log_to(folder: Path, rank: int) -> None:
-    """Send the log of this process to its file, behind what is there; on the first also to the terminal."""
+    """Append this process's log to its file, and in the first process also print it to the terminal."""
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if hasattr(handler, _MARK)]:
         root.removeHandler(handler)

@@ -1,4 +1,4 @@
-"""Paths as a configuration writes them: `//reference/...`, `//sig/SIG`, and datasets that lie elsewhere on clusters."""
+"""Paths as configs write them: `//reference/...`, `//sig/SIG`, and datasets whose place depends on the cluster."""
 
 import re
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ from solfa.errors import ConfigError
 from solfa.xp.record import is_experiment, no_such_experiment
 
 DATASET_KEY = "dset"
-"""Below this key of a configuration stand paths of datasets."""
+"""The config key that dataset paths are under."""
 PREFIXES = ("reference", "sig", "demo", "pretrained")
-"""What may follow `//`; the last two mean something to whoever reads them and are left alone."""
+"""What may follow `//`; the last two are left alone for other readers."""
 
 _SPECIAL = re.compile(r"//(?P<prefix>[^/:]*)(?P<rest>.*)", re.DOTALL)
 _SIGNATURE = re.compile(r"/(?P<signature>[^/:]+)(?P<rest>.*)", re.DOTALL)
 
 
 def resolve_path(text: str, environment: Environment) -> str:
-    """Turn `//reference/x` and `//sig/SIG/x` into paths of this machine and expand a leading `~`.
+    """Turn `//reference/x` and `//sig/SIG/x` into paths on this machine and expand a leading `~`.
 
-    What follows the signature is kept, be it a file's name or the options of a codec: `//sig/SIG:key=value`.
+    Whatever follows the signature is kept, be it a file name or codec options: `//sig/SIG:key=value`.
 
     >>> from pathlib import Path
     >>> from solfa.environment import load_environment
@@ -44,14 +44,14 @@ def resolve_path(text: str, environment: Environment) -> str:
 
 
 def map_dataset_path(path: str, environment: Environment) -> str:
-    """Find where a dataset of another cluster lies on this one, by the team's mappers, each in its turn."""
+    """Map a dataset path from another cluster to this one by applying the team's mappers in order."""
     for pattern, replacement in environment.dataset_mappers.items():
         path = re.sub(pattern, replacement, path)
     return path
 
 
 def resolve_paths(values: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
-    """Resolve every text that begins with `//` or `~/`, at any depth; below `dset` the team's mappers apply too."""
+    """Resolve every text that starts with `//` or `~/`, at any depth; under `dset`, apply the team's mappers too."""
     return {key: _resolve_value(value, environment, key, key == DATASET_KEY) for key, value in values.items()}
 
 
@@ -66,9 +66,9 @@ def _resolve_value(value: Any, environment: Environment, where: str, is_dataset:
     if not isinstance(value, str):
         return value
     try:
-        if value.startswith("//"):  # of this machine already, so no mapper applies
+        if value.startswith("//"):  # now a path on this machine, so no mapper applies
             return resolve_path(value, environment)
-        # Below `dset` stand names of codecs and values of filters as well; only what has a slash is a path.
+        # `dset` also holds codec names and filter values; only texts with a slash are paths.
         if is_dataset and "/" in value:
             return map_dataset_path(resolve_path(value, environment), environment)
         if value.startswith("~/"):
@@ -82,18 +82,20 @@ def _resolve_reference(text: str, rest: str, environment: Environment) -> str:
     folder = environment.reference_dir
     if folder is None:
         raise ConfigError(
-            f"{text}: team {environment.team!r} has no reference folder on the cluster {environment.cluster!r}; "
+            f"{text}: team {environment.team!r} has no reference folder on cluster {environment.cluster!r}; "
             f"set SOLFA_REFERENCE_DIR, or reference_dir in {environment.team_file}"
         )
     if not folder.is_dir():
-        raise ConfigError(f"{text}: expected the reference folder {folder}, found no such folder")
+        raise ConfigError(
+            f"{text}: the reference folder {folder} does not exist; create it, or set SOLFA_REFERENCE_DIR"
+        )
     return str(folder) + rest.rstrip("/")
 
 
 def _resolve_signature(text: str, rest: str, environment: Environment) -> str:
     match = _SIGNATURE.fullmatch(rest)
     if match is None or match["signature"] in (".", ".."):
-        raise ConfigError(f"{text}: expected the signature of an experiment, as in //sig/0123abcd")
+        raise ConfigError(f"{text}: expected an experiment's signature, as in //sig/0123abcd")
     folder = environment.xps_dir / match["signature"]
     if not is_experiment(folder):
         raise ConfigError(no_such_experiment(environment.xps_dir, f"//sig/{match['signature']}"))
@@ -104,4 +106,4 @@ def _expand_home(text: str) -> str:
     try:
         return str(Path(text).expanduser())
     except RuntimeError:
-        raise ConfigError(f"{text}: expected a path, found the home of a user who is not known here") from None
+        raise ConfigError(f"{text}: expected a path, but this machine does not know that user's home") from None

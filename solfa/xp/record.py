@@ -1,4 +1,4 @@
-"""Experiments as their folders (`solfa.xp.layout`) show them: found by signature, read without what trained them."""
+"""Find experiments by signature and read their folders (`solfa.xp.layout`) without the code that trained them."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,17 +13,17 @@ from solfa.xp.layout import ARGV, BEST, CONFIG, HISTORY, SAMPLES, SAMPLES_PAGE, 
 
 CLIP_SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".mp3"})
 RECENT_SECONDS = 120.0
-"""A log that was written so recently belongs to a run that is probably still at it."""
+"""If the log was written this recently, the run is probably still going."""
 SHOWN = 5
 
 State = Literal["finished", "running", "stopped", "never ran"]
 Epoch = Mapping[str, Mapping[str, float | None]]
-"""Stage to metric to value; a value that is no number is None."""
+"""Stage to metric to value; None where a value is not a number."""
 
 
 @dataclass(frozen=True)
 class ExperimentRecord:
-    """What an experiment's folder holds."""
+    """The contents of an experiment's folder."""
 
     folder: Path
     overrides: tuple[str, ...]
@@ -31,13 +31,13 @@ class ExperimentRecord:
     history: tuple[Epoch, ...]
     checkpoints: tuple[Path, ...]
     clips: tuple[Path, ...]
-    """Audio that was generated."""
+    """Generated audio."""
     last_written: float | None
-    """When a run last wrote something, in seconds since 1970; None: it never ran."""
+    """When a run last wrote something, in seconds since 1970; None if it never ran."""
     changed: float
     """When the newest of its records was written, the overrides included."""
     faults: tuple[str, ...] = ()
-    """What could not be read, as sentences."""
+    """One sentence for each thing that could not be read."""
 
     @property
     def signature(self) -> str:
@@ -51,19 +51,19 @@ class ExperimentRecord:
 
     @property
     def samples(self) -> Path:
-        """Where to listen to what was generated: the page that shows it, if there is one."""
+        """Where to listen to generated clips: their page if there is one."""
         page = self.folder / SAMPLES / SAMPLES_PAGE
         return page if page.is_file() else self.folder / SAMPLES
 
     @property
     def planned_epochs(self) -> int | None:
-        """How many epochs it is to train, if it says so."""
+        """How many epochs it should train, if known."""
         optim = (self.config or {}).get("optim")
         epochs = optim.get("epochs") if isinstance(optim, Mapping) else None
         return epochs if isinstance(epochs, int) else None
 
     def state(self, now: float) -> State:
-        """Say how it stands; whether it runs can only be guessed from when it last wrote."""
+        """Describe its state; whether it is running can only be guessed from when it last wrote."""
         if self.planned_epochs is not None and len(self.history) >= self.planned_epochs:
             return "finished"
         if self.last_written is None:
@@ -81,12 +81,12 @@ def list_experiments(xps_dir: str | Path) -> list[Path]:
 
 
 def is_experiment(folder: Path) -> bool:
-    """Say whether a folder is an experiment's: Dora puts its overrides there first of all."""
+    """Say whether a folder is an experiment's: the overrides are the first file that Dora puts there."""
     return any((folder / name).is_file() for name in (ARGV, CONFIG, HISTORY))
 
 
 def find_experiment(xps_dir: str | Path, text: str) -> Path:
-    """Find an experiment by its signature, the beginning of one, `//sig/SIG`, or the path of its folder.
+    """Find an experiment by its signature, the start of one, `//sig/SIG`, or the path of its folder.
 
     >>> from pathlib import Path
     >>> from solfa.xp import find_experiment, read_experiment
@@ -105,24 +105,26 @@ def find_experiment(xps_dir: str | Path, text: str) -> Path:
             return matching[0]
         if matching:
             names = ", ".join(folder.name for folder in matching[:SHOWN])
-            raise ConfigError(f"{text}: {len(matching)} experiments in {xps_dir} begin so ({names}); give more of it")
+            raise ConfigError(
+                f"{text}: {len(matching)} experiments in {xps_dir} start like that ({names}); type more of it"
+            )
     if not text.startswith("//") and is_experiment(Path(text)):
         return Path(text).resolve()
     raise ConfigError(no_such_experiment(xps_dir, text))
 
 
 def no_such_experiment(xps_dir: Path, text: str) -> str:
-    """Say that there is none, and which ones there are: those with a similar name, else the latest."""
+    """Make the error for an unknown experiment, listing those with a similar name, or else the latest."""
     names = [folder.name for folder in list_experiments(xps_dir)]
     if not names:
-        return f"{text}: no experiment is in {xps_dir}; train one, or set SOLFA_DORA_DIR to where they are"
+        return f"{text}: there are no experiments in {xps_dir}; train one, or set SOLFA_DORA_DIR to where they are kept"
     near = get_close_matches(text.removeprefix("//sig/"), names, n=SHOWN, cutoff=0.5)
-    known = f"the nearest are {', '.join(near)}" if near else f"the latest are {', '.join(names[:SHOWN])}"
+    known = f"did you mean {' or '.join(near)}?" if near else f"the latest are {', '.join(names[:SHOWN])}"
     return f"{text}: no such experiment in {xps_dir}; {known}"
 
 
 def read_experiment(folder: str | Path) -> ExperimentRecord:
-    """Read a folder; what is damaged is left out and listed among the faults."""
+    """Read a folder; damaged files are left out and listed in `faults`."""
     folder = Path(folder)
     faults: list[str] = []
     overrides = _read(folder / ARGV, list, faults) or []
@@ -143,7 +145,7 @@ def read_experiment(folder: str | Path) -> ExperimentRecord:
 
 
 def expect_trained(folder: Path, where: str = "") -> None:
-    """Refuse a folder that does not hold the settings and the best weights of an experiment."""
+    """Refuse a folder without the settings or the best weights of an experiment."""
     for name in (CONFIG, BEST):
         if not (folder / name).is_file():
             raise ConfigError(f"{where or folder}: expected a trained experiment, found no {name}; train it first")
@@ -155,12 +157,12 @@ def read_settings(folder: Path, advice: str = "") -> dict[str, Any]:
     try:
         return parse_object(path.read_bytes())
     except ValueError as error:
-        sentence = f"{path}: expected the settings of a run, found no JSON object ({error})"
+        sentence = f"{path}: expected the settings of a run as a JSON object ({error})"
         raise StoreError(f"{sentence}; {advice}" if advice else sentence) from None
 
 
 def as_epoch(entry: Mapping[str, Any]) -> Epoch:
-    """Bring one entry of a history to {stage: {metric: number}}; metrics without a stage get the stage ''."""
+    """Convert a history entry to {stage: {metric: number}}; metrics without a stage get the stage ''."""
     stages: dict[str, dict[str, float | None]] = {}
     for name, value in entry.items():
         if isinstance(value, Mapping):
@@ -183,13 +185,13 @@ def _number(value: Any) -> float | None:
 
 
 def _read(path: Path, kind: type, faults: list[str]) -> Any:
-    """Read JSON of a kind, if the file is there."""
+    """Read JSON of a given type, if the file exists."""
     if not path.is_file():
         return None
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as fault:
-        faults.append(f"{path}: expected JSON, found something unreadable ({fault})")
+        faults.append(f"{path}: expected JSON, but it cannot be read ({fault})")
         return None
     if not isinstance(value, kind):
         faults.append(f"{path}: expected a {kind.__name__}, found {type(value).__name__}")
@@ -203,6 +205,6 @@ def _clips(folder: Path) -> tuple[Path, ...]:
 
 
 def _changed(folder: Path) -> float:
-    """When the newest of the folder's own records was written."""
+    """Return when the newest of the folder's own records was written."""
     paths = (*(folder / name for name in (ARGV, CONFIG, HISTORY)), log_path(folder))
     return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)

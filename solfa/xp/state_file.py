@@ -1,4 +1,4 @@
-"""Files of training state: written whole or not at all, read without running any code that they hold."""
+"""Training state files: written whole or not at all, read without running any code in them."""
 
 import os
 import secrets
@@ -19,7 +19,7 @@ FORMAT = 1
 
 
 def write_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Replace a file by a new state; a process killed here leaves the old one."""
+    """Replace a file with a new state; a process killed here leaves the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
@@ -42,31 +42,31 @@ def read_state(path: str | Path) -> dict[str, Any]:
         raise StoreError(f"{path}: expected a checkpoint written by Solfa, found {reason}") from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         found = state.get("format") if isinstance(state, dict) else type(state).__name__
-        raise StoreError(f"{path}: expected a checkpoint of format {FORMAT}, found {found!r}")
+        raise StoreError(f"{path}: expected a checkpoint with format {FORMAT}, found {found!r}")
     return state
 
 
 def superfluous(epochs: list[int], keep_last: int | None) -> list[int]:
-    """Say which copies are not among the last `keep_last`."""
+    """List the copies that are not among the last `keep_last`."""
     return [] if keep_last is None else sorted(epochs)[:-keep_last]
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of processes that were killed while they wrote."""
+    """Remove temporary files left by processes that were killed while writing."""
     for path in leftovers(folder):
         path.unlink(missing_ok=True)
 
 
 def load_module(name: str, module: nn.Module, state: Mapping[str, Any]) -> None:
-    """Load weights strictly; what does not fit is named."""
+    """Load weights strictly; the error names what does not fit."""
     for key, own in module.state_dict().items():
         if isinstance(own, Tensor) and key in state and own.shape != state[key].shape:
             raise StoreError(
-                f"{name}.{key}: expected the shape {tuple(own.shape)}, found {tuple(state[key].shape)} in the "
+                f"{name}.{key}: expected shape {tuple(own.shape)}, found {tuple(state[key].shape)} in the "
                 "checkpoint; use the model settings it was trained with"
             )
-    # Compared only now, because a module may make room for what it is given (the table of a vocabulary).
+    # Compared only now, because loading may resize a module (the table of a vocabulary).
     missing, unexpected = module.load_state_dict(dict(state), strict=False)
     for key in [*missing, *unexpected]:
         where = "the checkpoint" if key in missing else "the model"
-        raise StoreError(f"{name}.{key}: missing in {where}; it belongs to another model or version")
+        raise StoreError(f"{name}.{key}: missing from {where}; it belongs to another model or version")

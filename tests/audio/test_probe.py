@@ -6,9 +6,9 @@ import sys
 import pytest
 from hostile import encoded, flac_with_total, make_hostile_corpus, tone
 
-from solfa.audio.probe import probe
+from solfa.audio.probe import RECORDINGS_PER_CHUNK, probe, probe_in_chunks
 from solfa.audio.reader import read_span
-from solfa.audio.recording import AudioInfo, Location
+from solfa.audio.recording import AudioInfo, Location, Recording
 from solfa.audio.sources.choice import locate, open_source
 from solfa.errors import AudioError
 
@@ -62,14 +62,14 @@ def test_probe_tells_the_exact_length(corpus, name, expected):
 def test_implausible_claims_are_refused_before_memory_is_asked_for(tmp_path):
     path = tmp_path / "x.flac"
     path.write_bytes(flac_with_total(2**36 - 1))
-    with pytest.raises(AudioError, match=r"claims 68,719,476,735 samples, which .* bytes cannot hold"):
+    with pytest.raises(AudioError, match="68,719,476,735 samples"):
         probe(Location(path))
 
 
 def test_implausible_rate_is_refused(tmp_path):
     path = tmp_path / "x.wav"
     path.write_bytes(encoded(tone(100), 12))
-    with pytest.raises(AudioError, match="sample rate of 12 Hz"):
+    with pytest.raises(AudioError, match="12 Hz"):
         probe(Location(path))
 
 
@@ -89,9 +89,9 @@ def test_what_is_not_a_file_is_refused_without_opening_it(tmp_path):
 def test_huge_or_cut_tar_members_are_refused(tmp_path):
     path = tmp_path / "x.tar"
     path.write_bytes(bytes(100))
-    with pytest.raises(AudioError, match="more than the 2,147,483,648"):
+    with pytest.raises(AudioError, match="2,147,483,648"):
         probe(Location(path, 0, 2**31 + 1))
-    with pytest.raises(AudioError, match="ends 50 bytes before"):
+    with pytest.raises(AudioError, match="50 bytes"):
         probe(Location(path, 50, 100))
 
 
@@ -101,3 +101,20 @@ def test_container_without_pyav_names_the_extra(tmp_path, monkeypatch):
     path.write_bytes(b"\x00\x00\x00\x20ftypM4A " + bytes(100))
     with pytest.raises(AudioError, match=r"pip install solfa\[av\]"):
         probe(Location(path, format_hint=".m4a"))
+
+
+def test_recordings_are_probed_in_order_and_only_as_they_are_asked_for(tmp_path):
+    (tmp_path / "a.wav").write_bytes(encoded(tone()))
+    asked = []
+
+    def recordings():
+        for number in range(RECORDINGS_PER_CHUNK + 3):
+            asked.append(number)
+            yield Recording(f"{number}", "a.wav") if number % 2 else Recording(f"{number}", "gone.wav", error="gone")
+
+    chunks = probe_in_chunks(tmp_path, recordings())
+    first = list(next(chunks))
+    assert len(first) == len(asked) == RECORDINGS_PER_CHUNK
+    assert [recording.key for recording, _ in first] == [str(number) for number in range(RECORDINGS_PER_CHUNK)]
+    assert first[0][1] == "gone" and isinstance(first[1][1], AudioInfo)
+    assert [len(list(chunk)) for chunk in chunks] == [3]

@@ -9,11 +9,11 @@ import soundfile
 import soxr
 from hostile import encoded, tone, variable_mp3, without_xing
 
-from solfa.audio.probe import probe
-from solfa.audio.reader import read_span
+from solfa.audio.probe import probe, probe_audio
+from solfa.audio.reader import read_audio, read_span
 from solfa.audio.recording import Location
 from solfa.audio.resampler import resampled_span
-from solfa.errors import AudioError
+from solfa.errors import AudioError, ConfigError
 
 SECONDS = 6
 OPUS = {"format": "OGG", "subtype": "OPUS"}
@@ -145,7 +145,7 @@ def test_only_the_span_is_decoded(tmp_path):
     location = place(tmp_path, encoded(audio, subtype="FLOAT"))
     info = probe(location)
     assert read_span(location, info, 0, 30_000, 24000, 1).shape == (1, 45_000)
-    with pytest.raises(AudioError, match="not a finite number, at 40,000"):
+    with pytest.raises(AudioError, match=r"40,000\b.*finite"):
         read_span(location, info, 30_000, 48_000, 24000, 1)
     # The filter reaches over the joint: a span that ends just before the damage is damaged, too.
     with pytest.raises(AudioError, match="finite"):
@@ -158,7 +158,7 @@ def test_truncated_file_gives_its_beginning_and_a_reason_for_the_rest(tmp_path):
     info = probe(location)
     assert info.num_samples == 48_000
     assert read_span(location, info, 0, 20_000, 16000, 1).shape == (1, 20_000)
-    with pytest.raises(AudioError, match=r"truncated: header says 48,000 samples, found 20,000"):
+    with pytest.raises(AudioError, match=r"truncated: .*48,000.* found 20,000"):
         read_span(location, info, 16_000, 32_000, 16000, 1)
     with pytest.raises(AudioError, match="truncated"):
         read_span(location, info, 40_000, 48_000, 16000, 1)
@@ -218,3 +218,30 @@ def test_containers_of_the_av_extra_read_like_the_rest(tmp_path, name, codec, ra
     for start in (0, 100, rate, 3 * rate + 1, info.num_samples - 500):
         stop = min(start + 3000, info.num_samples)
         assert np.array_equal(read_span(location, info, start, stop, rate, 2), whole[:, start:stop])
+
+
+def test_a_file_is_read_by_its_path_whole_or_in_part(tmp_path):
+    location = place(tmp_path, encoded(tone(16_000, 2, 16_000), 16_000))
+    info = probe_audio(str(location.path))
+    assert info == probe(location)
+    whole = read_audio(str(location.path))
+    assert np.array_equal(whole, read_span(location, info, 0, info.num_samples, info.sample_rate, info.num_channels))
+    part = read_audio(location.path, sample_rate=8_000, num_channels=1, start_seconds=0.25, seconds=0.5)
+    assert np.array_equal(part, read_span(location, info, 4_000, 12_000, 8_000, 1))
+    assert read_audio(location.path, start_seconds=0.75, seconds=9.0).shape == (2, 4_000)
+
+
+@pytest.mark.parametrize("span", [{"start_seconds": 1.0}, {"start_seconds": -0.1}, {"seconds": -1.0}])
+def test_a_span_outside_of_a_file_is_refused(tmp_path, span):
+    location = place(tmp_path, encoded(tone(16_000), 16_000))
+    with pytest.raises(ConfigError, match="expected a span within"):
+        read_audio(location.path, **span)
+
+
+def test_a_file_that_is_not_there_or_no_audio_is_named(tmp_path):
+    (tmp_path / "words.wav").write_text("not samples")
+    for name in ("missing.wav", "words.wav"):
+        with pytest.raises(AudioError, match=name):
+            probe_audio(tmp_path / name)
+        with pytest.raises(AudioError, match=name):
+            read_audio(tmp_path / name)

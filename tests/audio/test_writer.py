@@ -38,6 +38,6 @@ def test_minutes_of_ogg_are_written_whole(tmp_path):
 
 
 def test_unknown_extension_is_refused_and_nothing_is_written(tmp_path):
-    with pytest.raises(ConfigError, match=r"x\.mp3: expected one of \.wav, \.flac, \.ogg"):
+    with pytest.raises(ConfigError, match=r"x\.mp3: expected .*\.wav, \.flac, \.ogg"):
         write_audio(tmp_path / "x.mp3", AUDIO, 16000)
     assert not list(tmp_path.iterdir())

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -80,10 +81,7 @@ def test_what_was_streamed_is_what_is_written_without_streaming(generate: SolfaM
     wanted = [CATEGORICAL, "--num", 2, "--seconds", 0.6]
     code, output = generate(*wanted, out="streamed")
     assert code == 0
-    assert (
-        output.split()
-        == f"listen while it is drawn: {tmp_path}/streamed/*.partial.wav 2 clips in {tmp_path}/streamed".split()
-    )
+    assert f"{tmp_path}/streamed/*.partial.wav" in output and f"2 clips in {tmp_path}/streamed" in output
     code, output = generate(*wanted, "--no-stream", out="at-once")
     assert code == 0 and output.split() == f"2 clips in {tmp_path}/at-once".split()
     assert files(tmp_path / "streamed") == files(tmp_path / "at-once")
@@ -108,7 +106,7 @@ def test_an_interrupted_run_leaves_what_was_drawn_and_says_where(
     names = [f"clip-00{index}.partial.wav" for index in range(4)]
     assert files(tmp_path / "out") == names
     told = ", ".join(str(tmp_path / "out" / name) for name in names[:3])
-    assert f"interrupted; 0 clips complete, what was drawn is in {told} and 1 more" in output
+    assert re.search(rf"interrupted.*0 clips.*{told} and 1 more", output)
     left = [audio(tmp_path / "out" / name) for name in names]
     assert len({len(samples) for samples in left}) == 1 and len(left[0]) >= seen[0] >= 512
     assert generate(CATEGORICAL, "--num", 4, "--seconds", 0.5, out="whole")[0] == 0
@@ -120,7 +118,7 @@ def test_clips_of_an_interrupted_run_are_replaced_only_when_asked(generate: Solf
     (tmp_path / "out").mkdir()
     (tmp_path / "out/clip-000.partial.wav").write_bytes(b"mine")
     code, output = generate(CATEGORICAL, "--seconds", 0.1)
-    assert code == 2 and "clip-000.partial.wav is there already; choose another --out, or add --overwrite" in output
+    assert code == 2 and re.search(r"clip-000\.partial\.wav .*--out .*--overwrite", output)
     assert generate(CATEGORICAL, "--seconds", 0.1, "--no-stream")[0] == 0
     assert (tmp_path / "out/clip-000.partial.wav").read_bytes() == b"mine"
     assert generate(CATEGORICAL, "--seconds", 0.1, "--overwrite")[0] == 0
@@ -151,24 +149,24 @@ def test_what_a_temperature_means_for_a_mixture_may_be_chosen(generate: SolfaMai
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "words"),
     [
-        (["--temperature-kind", "heuristic"], "only exact is possible with this model, found heuristic; leave it out"),
-        (["--reject-lowest", 0.7], "0.7 and 0 leave none of 1 clips; generate more, or reject less"),
-        (["--top-k", 5], "options: top_k: unknown field"),
+        (["--temperature-kind", "heuristic"], "--temperature-kind: .*exact.*found heuristic"),
+        (["--reject-lowest", 0.7], r"0\.7 and 0 .*reject less"),
+        (["--top-k", 5], "top_k: unknown field"),
     ],
 )
 def test_what_the_model_cannot_do_gets_a_sentence_and_leaves_no_file(
-    arguments: list[object], sentence: str, generate: SolfaMain, tmp_path: Path
+    arguments: list[object], words: str, generate: SolfaMain, tmp_path: Path
 ) -> None:
     code, output = generate(CATEGORICAL, "--seconds", 0.05, *arguments)
-    assert code == 2 and output.startswith("solfa: ") and sentence in output
+    assert code == 2 and output.startswith("solfa: ") and re.search(words, output)
     assert not list(tmp_path.glob("out/*"))
 
 
 def test_a_clip_that_is_called_as_the_beginning_of_another_is_refused(generate: SolfaMain, tmp_path: Path) -> None:
     (tmp_path / "names.csv").write_text("name\na\na.partial\n")
     code, output = generate(CATEGORICAL, "--seconds", 0.05, "--captions", tmp_path / "names.csv")
-    assert code == 2 and "clip 'a.partial': a.partial.wav is where the beginning of 'a' stands" in output
+    assert code == 2 and re.search(r"clip 'a\.partial': a\.partial\.wav .*'a'", output)
     assert generate(CATEGORICAL, "--seconds", 0.05, "--captions", tmp_path / "names.csv", "--no-stream")[0] == 0
     assert len(list(tmp_path.glob("out/*.wav"))) == 2

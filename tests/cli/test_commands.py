@@ -80,13 +80,13 @@ def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path,
 
 def test_status_verify_and_gc_of_a_finished_dataset(dataset, solfa_main):
     code, output = solfa_main("status", dataset)
-    assert code == 0 and "finished" in output and "9 stored, 1 failed, 10 planned" in output
+    assert code == 0 and "finished" in output and re.search("9 stored.* 1 failed.* 10 planned", output)
     assert "failed broken.wav" in output
     code, output = solfa_main("verify", dataset)
-    assert code == 0 and "intact: 9 clips in 1 shard," in output
+    assert code == 0 and re.search("intact.* 9 clips.* 1 shard", output)
     (dataset / ".tmp").mkdir(exist_ok=True)
     (dataset / ".tmp" / "data-00000.1.abcd").write_text("left behind")
-    assert "would be removed" in solfa_main("gc", dataset, "--dry-run")[1]
+    assert "1 file would be" in solfa_main("gc", dataset, "--dry-run")[1]
     assert (dataset / ".tmp" / "data-00000.1.abcd").exists()
     assert "1 file removed" in solfa_main("gc", dataset)[1]
     assert not (dataset / ".tmp").exists()
@@ -119,35 +119,35 @@ def test_decode_writes_one_file_per_clip_and_keeps_existing_ones(dataset, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "words"),
     [
-        (["encode", "nowhere", "d.solfa"], "nowhere: no such file or folder"),
-        (["encode", "AUDIO", "d.solfa", "--codec", "encodec_23khz"], "unknown name, did you mean 'encodec_"),
+        (["encode", "nowhere", "d.solfa"], "nowhere: no such file"),
+        (["encode", "AUDIO", "d.solfa", "--codec", "encodec_23khz"], "did you mean 'encodec_"),
         (["encode", "AUDIO", "d.solfa", "--codec", "mulaw:bots=3"], "did you mean 'bits'?"),
-        (["encode", "AUDIO", "d.solfa", "--device", "tpu"], "--device tpu: not usable here"),
-        (["encode", "AUDIO", "d.solfa", "--max-failed", "some"], "--max-failed: expected a count such as 20"),
+        (["encode", "AUDIO", "d.solfa", "--device", "tpu"], "--device tpu: "),
+        (["encode", "AUDIO", "d.solfa", "--max-failed", "some"], "--max-failed: expected a count"),
         (["encode", "AUDIO", "d.solfa", "--segment-seconds", "-1"], "segment_seconds"),
         (["encode", "AUDIO", "d.solfa", "--limit", "0"], "limit: expected at least 1"),
         (["encode", "AUDIO", "d.solfa", "--precision", "fp64"], "precision"),
-        (["status", "nowhere.solfa"], "expected a Solfa dataset, found no such folder"),
-        (["verify", "AUDIO"], "found a folder without dataset.json"),
+        (["status", "nowhere.solfa"], "nowhere.solfa: expected a Solfa dataset"),
+        (["verify", "AUDIO"], "dataset.json"),
         (["decode", "DATASET", "out", "--format", "mp5"], "--format: expected wav, flac or ogg"),
-        (["decode", "DATASET", "out", "--clip", "nobody"], "has no clip 'nobody'"),
-        (["decode", "DATASET", "out", "--codec", "mulaw:bits=4"], "expected the codec that made it"),
+        (["decode", "DATASET", "out", "--clip", "nobody"], "'nobody'"),
+        (["decode", "DATASET", "out", "--codec", "mulaw:bits=4"], "expected the codec"),
         (["export", "DATASET", "out", "--format", "parkett"], "did you mean 'parquet'?"),
-        (["demo", "--out", "AUDIO"], "expected a new or empty folder"),
+        (["demo", "--out", "AUDIO"], "empty folder"),
         (["encode"], "Missing argument"),
         (["encode", "AUDIO", "d.solfa", "--codex", "x"], "No such option"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_exit_code_two(
-    arguments, sentence, dataset, audio_folder, tmp_path, solfa_main, monkeypatch
+    arguments, words, dataset, audio_folder, tmp_path, solfa_main, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     places = {"AUDIO": audio_folder, "DATASET": dataset}
     code, output = solfa_main(*(places.get(argument, argument) for argument in arguments))
     assert code == 2, output
-    assert sentence in output
+    assert words in output
     assert "Traceback" not in output
     assert not (tmp_path / "d.solfa").exists() and not (tmp_path / "out").exists()
 

@@ -60,7 +60,7 @@ def test_the_folder_is_the_codec_of_the_experiment(
     assert sorted(tree_digest(tmp_path / "deep")) == names
     card = (tmp_path / "deep/codec/README.md").read_text()
     assert printed_fingerprint(output) in card and "4 codebooks of 16 entries" in card
-    for said in ("8,000 Hz, 1 channel", "200 a second", "4 codebooks of 16 entries, 3.2 kbit/s", "in float32"):
+    for said in ("8,000 Hz", "1 channel", "200 per second", "4 codebooks", "16 entries", "3.2 kbit/s", "float32"):
         assert said in output
     exported = load_codec(tmp_path / "deep/codec")
     assert exported.fingerprint == printed_fingerprint(output) == load_codec(f"//sig/{SIG}").fingerprint
@@ -69,7 +69,7 @@ def test_the_folder_is_the_codec_of_the_experiment(
 
 def test_half_precision_is_stored_and_said(export: SolfaMain, experiment: Path, tmp_path: Path) -> None:
     code, output = export(SIG, tmp_path / "codec", "--half")
-    assert code == 0 and "in float16" in output
+    assert code == 0 and "float16" in output
     stored = load_file(tmp_path / "codec/model.safetensors")
     assert stored["encoder.layers.0.conv.bias"].dtype == torch.float16
     loaded = load_codec(tmp_path / "codec")
@@ -80,14 +80,14 @@ def test_half_precision_is_stored_and_said(export: SolfaMain, experiment: Path, 
 def test_continuous_latents_are_described_by_their_width(export: SolfaMain, tmp_path: Path) -> None:
     write_experiment(tmp_path / "dora/xps/1a7e0000", bottleneck=Gaussian(latent_channels=5))
     code, output = export("1a7e", tmp_path / "codec")
-    assert code == 0 and "5 numbers a frame" in output and "bit/s" not in output
+    assert code == 0 and "5 numbers" in output and "bit/s" not in output
 
 
 def test_an_existing_folder_is_left_as_it_is(export: SolfaMain, tmp_path: Path) -> None:
     assert export(SIG, tmp_path / "codec")[0] == 0
     before = tree_digest(tmp_path / "codec")
     code, output = export(SIG, tmp_path / "codec", "--half")
-    assert code == 2 and f"{tmp_path}/codec: already exists; choose a new directory" in output
+    assert code == 2 and f"{tmp_path}/codec: already exists" in output
     assert tree_digest(tmp_path / "codec") == before
 
 
@@ -123,30 +123,30 @@ def too_large(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "sentence"),
+    ("damage", "words"),
     [
-        (no_weights, "expected a trained experiment, found no best.pt; train it first"),
-        (other_solver, "found one of the solver lm; `solfa export-model` writes what it trains"),
-        (no_json, "config.json: expected the settings of a run"),
-        (no_model, "config.json: model: sample_rate: "),
-        (no_checkpoint, "best.pt: expected a checkpoint written by Solfa, found another file, or a damaged one"),
-        (other_weights, "best.pt: expected the weights of the model in config.json, found others ("),
-        (too_large, "encoder.layers.0.conv.bias: expected weights below 65,504 for half precision, found larger"),
+        (no_weights, r"best\.pt.*train it"),
+        (other_solver, r"\blm\b.*solfa export-model"),
+        (no_json, r"config\.json: expected .*settings"),
+        (no_model, r"config\.json: model: sample_rate: "),
+        (no_checkpoint, r"best\.pt: expected a .*checkpoint.*damaged"),
+        (other_weights, r"best\.pt: expected the weights .*config\.json"),
+        (too_large, r"encoder\.layers\.0\.conv\.bias: expected .*65,504"),
     ],
 )
 def test_what_cannot_be_exported_is_said_in_one_sentence(
-    damage: Callable[[Path], None], sentence: str, export: SolfaMain, experiment: Path, tmp_path: Path
+    damage: Callable[[Path], None], words: str, export: SolfaMain, experiment: Path, tmp_path: Path
 ) -> None:
     damage(experiment)
     code, output = export(SIG, tmp_path / "codec", "--half")
     assert code == 2
-    assert output.startswith("solfa: ") and sentence in output and "Traceback" not in output
+    assert output.startswith("solfa: ") and re.search(words, output) and "Traceback" not in output
     assert [path.name for path in tmp_path.iterdir()] == ["dora"]
 
 
 def test_an_unknown_signature_is_one_sentence(export: SolfaMain, tmp_path: Path) -> None:
     code, output = export("c0dec001", tmp_path / "codec")
-    assert code == 2 and f"c0dec001: no such experiment in {tmp_path}/dora/xps; the nearest are {SIG}" in output
+    assert code == 2 and re.search(f"c0dec001: .*{tmp_path}/dora/xps.*{SIG}", output)
 
 
 def test_help_has_an_example(export: SolfaMain) -> None:

@@ -1,6 +1,7 @@
 """`solfa generate` as a user types it: clips, pictures and metadata from trained experiments."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,13 @@ import pytest
 import soundfile
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 import solfa
 from solfa.config import parse_config
+from solfa.generate.model import Model, load_model
+from solfa.nn.linears.half import HalfLinear
+from solfa.nn.linears.int8 import Int8Linear
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.lm import LMConfig, LMSolver
 from tests.cli.conftest import SolfaMain
@@ -185,12 +190,33 @@ def test_flac_holds_what_wav_holds(generate: SolfaMain, tmp_path: Path) -> None:
     np.testing.assert_allclose(audio(tmp_path / "flac/clip-000.flac"), audio(tmp_path / "wav/clip-000.wav"), atol=1e-6)
 
 
-@pytest.mark.parametrize("weights", ["fp16", "int8"])
-def test_weights_of_fewer_bits_generate_nearly_the_same(generate: SolfaMain, tmp_path: Path, weights: str) -> None:
-    assert generate("1abe1000", "--weights", weights, "--temperature", 0, out=weights)[0] == 0
-    assert generate("1abe1000", "--temperature", 0, out="fp32")[0] == 0
-    fewer, fp32 = (audio(tmp_path / f"{name}/clip-000.wav") for name in (weights, "fp32"))
-    assert np.mean(fewer == fp32) > 0.5
+@pytest.mark.parametrize(
+    ("weights", "linear", "nats_per_code"), [("fp16", HalfLinear, 1e-3), ("int8", Int8Linear, 0.1)]
+)
+def test_weights_of_fewer_bits_are_used_and_find_a_clip_nearly_as_probable(
+    generate: SolfaMain,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    weights: str,
+    linear: type[nn.Module],
+    nats_per_code: float,
+) -> None:
+    models: list[Model] = []
+
+    def load_and_keep(*arguments: Any, **options: Any) -> Model:
+        models.append(load_model(*arguments, **options))
+        return models[-1]
+
+    monkeypatch.setattr("solfa.generate.model.load_model", load_and_keep)
+    assert generate("1abe1000", "--weights", weights, out=weights)[0] == 0
+    assert generate("1abe1000", out="fp32")[0] == 0
+    fewer, fp32 = models
+    assert [any(isinstance(part, linear) for part in model.generator.network.modules()) for model in models] == [
+        True,
+        False,
+    ]
+    clip = tmp_path / "fp32/clip-000.wav"
+    assert 0 < abs(fewer.log_prob(clip) - fp32.log_prob(clip)) / len(audio(clip)) < nats_per_code
 
 
 def test_clips_that_are_there_are_replaced_only_when_asked(generate: SolfaMain, tmp_path: Path) -> None:
@@ -199,7 +225,7 @@ def test_clips_that_are_there_are_replaced_only_when_asked(generate: SolfaMain, 
     before = path.read_bytes(), path.with_suffix(".json").read_bytes()
     for other in ((), ("--format", "flac")):
         code, output = generate("1abe1000", "--seed", 2, *other)
-        assert code == 2 and "is there already; choose another --out, or add --overwrite" in output
+        assert code == 2 and re.search(r"clip-000\.\w+ .*--out .*--overwrite", output)
         assert (path.read_bytes(), path.with_suffix(".json").read_bytes()) == before
         assert len(names(tmp_path / "out")) == 3
     assert generate("1abe1000", "--seed", 2, "--overwrite")[0] == 0
@@ -207,58 +233,58 @@ def test_clips_that_are_there_are_replaced_only_when_asked(generate: SolfaMain, 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "words"),
     [
-        (["nobody"], "nobody: no such experiment in DORA/xps; the latest are "),
-        (["1abe1001"], "1abe1001: no such experiment in DORA/xps; the nearest are 1abe1000"),
-        (["1abe1000", "--set", "gnre=x"], "attribute 'gnre': the model has no such condition, did you mean 'genre'?"),
+        (["nobody"], "nobody: .*DORA/xps.*(1abe1000|7e870000)"),
+        (["1abe1001"], "1abe1001: .*DORA/xps.*1abe1000"),
+        (["1abe1000", "--set", "gnre=x"], r"'gnre'.*did you mean 'genre'\?"),
         (["1abe1000", "--set", "genre"], "--set: expected NAME=VALUE, found 'genre'"),
         (["1abe1000", "--set", "=jazz"], "--set: expected NAME=VALUE, found '=jazz'"),
-        (["1abe1000", "--set", "genre=[a"], "--set: expected NAME=VALUE with a value as in YAML, found 'genre=[a'"),
-        (["1abe1000", "--text", "rain"], "text: expected a model with one text condition, found 0; it is "),
-        (["7e87", "--set", "description=3"], "text of 'caption': expected a text or a list of texts, found 3"),
-        (["1abe1000", "--prompt", "DORA/audio/0.wav"], "DORA/audio/0.wav: the prompt is 0.30 s and counts towards "),
-        (["1abe1000", "--prompt", "DORA/gone.wav"], "DORA/gone.wav: no such file"),
-        (["1abe1000", "--prompt", "DORA/t5/config.json"], "DORA/t5/config.json: cannot be decoded"),
-        (["1abe1000", "--prompt-seconds", "1"], "prompt_seconds says how much of a prompt, found no prompt"),
-        (["1abe1000", "--prompt", "DORA/audio/0.wav", "--prompt-seconds", "-1"], "expected prompt_seconds above 0"),
-        (["1abe1000", "--captions", "DORA/gone.csv"], "DORA/gone.csv: no such file; expected captions as"),
-        (["1abe1000", "--captions", "DORA/t5/config.json"], "expected captions as .txt, .csv or .jsonl, found .json"),
-        (["7e87", "--captions", "x.txt", "--text", "x"], "--captions, --text: expected one of them, found both"),
-        (["1abe1000", "--weights", "int4"], "expected fp32 or fp16 or int8, found 'int4', did you mean 'int8'?"),
+        (["1abe1000", "--set", "genre=[a"], r"--set: expected NAME=VALUE .*YAML.*'genre=\[a'"),
+        (["1abe1000", "--text", "rain"], r"text\b.*genre, bpm"),
+        (["7e87", "--set", "description=3"], "'caption': expected a text .*found 3"),
+        (["1abe1000", "--prompt", "DORA/audio/0.wav"], r"DORA/audio/0\.wav: .*prompt.* 0\.30 s"),
+        (["1abe1000", "--prompt", "DORA/gone.wav"], r"DORA/gone\.wav: no such file"),
+        (["1abe1000", "--prompt", "DORA/t5/config.json"], r"DORA/t5/config\.json: .*decode"),
+        (["1abe1000", "--prompt-seconds", "1"], "prompt.seconds.*prompt"),
+        (["1abe1000", "--prompt", "DORA/audio/0.wav", "--prompt-seconds", "-1"], "prompt.seconds.* 0"),
+        (["1abe1000", "--captions", "DORA/gone.csv"], r"DORA/gone\.csv: no such file"),
+        (["1abe1000", "--captions", "DORA/t5/config.json"], r"captions.*\.txt, \.csv or \.jsonl.*found \.json"),
+        (["7e87", "--captions", "x.txt", "--text", "x"], "--captions.*--text.*found both"),
+        (["1abe1000", "--weights", "int4"], r"--weights: .*did you mean 'int8'\?"),
         (["1abe1000", "--format", "mp3"], "--format: expected wav or flac or ogg, found 'mp3'"),
-        (["1abe1000", "--device", "tpu"], "device: torch finds no tpu"),
-        (["1abe1000", "--top-p", "2"], "options: top_p: Input should be less than or equal to 1, found 2.0"),
-        (["1abe1000", "--codec", "mulaw:bits=8"], "expected 1 codebooks of 16, found 1 of 256; give the codec of the"),
-        (["1abe1000", "--stream"], "--stream: expected a model that draws samples in order"),
-        (["1abe1000", "--temperature-kind", "exact"], "kind: a model of the solver lm has only one, found exact;"),
-        (["1abe1000", "--temperature-kind", "exat"], "heuristic or exact, found 'exat', did you mean 'exact'?"),
-        (["1abe1000", "--seed", "9223372036854775808"], "expected a seed from 0 to 9223372036854775807"),
+        (["1abe1000", "--device", "tpu"], "device.*tpu"),
+        (["1abe1000", "--top-p", "2"], r"top_p: .*less than or equal to 1.*found 2\.0"),
+        (["1abe1000", "--codec", "mulaw:bits=8"], r"expected 1 codebooks? of 16\b.*found .*256\b.*codec"),
+        (["1abe1000", "--stream"], r"--stream: expected a model .*\blm\b"),
+        (["1abe1000", "--temperature-kind", "exact"], r"--temperature-kind: .*\blm\b.*found exact"),
+        (["1abe1000", "--temperature-kind", "exat"], r"--temperature-kind: .*did you mean 'exact'\?"),
+        (["1abe1000", "--seed", "9223372036854775808"], "seed.* 9223372036854775807"),
     ],
 )  # fmt: skip
 def test_bad_input_gets_one_sentence_and_exit_code_2(
-    arguments: list[str], sentence: str, generate: SolfaMain, dora_dir: Path, tmp_path: Path
+    arguments: list[str], words: str, generate: SolfaMain, dora_dir: Path, tmp_path: Path
 ) -> None:
     code, output = generate(*(argument.replace("DORA", str(dora_dir)) for argument in arguments))
     assert code == 2
     assert output.startswith("solfa: ") and "Traceback" not in output
-    assert sentence.replace("DORA", str(dora_dir)) in output
+    assert re.search(words.replace("DORA", str(dora_dir)), output)
     assert not list(tmp_path.glob("out/*"))
 
 
 @pytest.mark.parametrize(
-    ("seconds", "sentence"),
-    [("inf", "expected seconds above 0, found inf"), ("nan", "'--seconds'"), ("0", "'--seconds'")],
+    ("seconds", "words"),
+    [("inf", "seconds.*found inf"), ("nan", "'--seconds'"), ("0", "'--seconds'")],
 )
-def test_a_length_that_is_no_length_is_refused(seconds: str, sentence: str, generate: SolfaMain) -> None:
+def test_a_length_that_is_no_length_is_refused(seconds: str, words: str, generate: SolfaMain) -> None:
     code, output = generate("1abe1000", seconds=seconds)
-    assert code == 2 and sentence in output and "Traceback" not in output
+    assert code == 2 and re.search(words, output) and "Traceback" not in output
 
 
 def test_a_file_where_the_clips_should_go_is_refused(generate: SolfaMain, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
     code, output = generate("1abe1000")
-    assert code == 2 and f"--out: expected a folder, found the file {tmp_path}/out" in output
+    assert code == 2 and re.search(f"--out: .*folder.*{tmp_path}/out", output)
     assert (tmp_path / "out").read_text() == "mine"
 
 
@@ -266,4 +292,4 @@ def test_an_experiment_that_was_not_trained_is_refused(generate: SolfaMain, tmp_
     (tmp_path / "xp").mkdir()
     (tmp_path / "xp/.argv.json").write_text("[]")
     code, output = generate(tmp_path / "xp")
-    assert code == 2 and "found no config.json" in output
+    assert code == 2 and "config.json" in output

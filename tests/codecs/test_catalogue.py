@@ -31,19 +31,19 @@ def test_mulaw_is_exact_through_the_protocol() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("encodec_24kz", "unknown name, did you mean 'encodec_24khz'.*known are solfa_24khz, mulaw"),
-        ("", "found an empty text"),
+        ("encodec_24kz", "did you mean 'encodec_24khz'.*solfa_24khz, mulaw"),
+        ("", "empty"),
         ("//sig/0123abcd", "0123abcd"),
         ("mulaw:bits=1", "bits: .*greater than or equal to 2.*found '1'"),
         ("mulaw:bits=17", "bits: .*less than or equal to 16"),
         ("mulaw:num_channels=9", "num_channels: .*less than or equal to 8"),
-        ("mulaw:bit=8", "bit: unknown field, did you mean 'bits'"),
-        ("mulaw:bits=8,bits=9", "'bits' is given twice"),
-        ("mulaw:8", "expected options as name:key=value"),
+        ("mulaw:bit=8", "did you mean 'bits'"),
+        ("mulaw:bits=8,bits=9", "'bits' .*twice"),
+        ("mulaw:8", "name:key=value"),
         ("mulaw:precision=fp16", "mulaw: precision"),
         ("mulaw:precision=fp8", "precision: expected fp32, fp16, bf16, found 'fp8'"),
-        ("./no/such/folder", "no such directory or file"),
-        ("/no/such/model_config.json", "no such directory or file"),
+        ("./no/such/folder", "no/such/folder: no such"),
+        ("/no/such/model_config.json", r"model_config\.json: no such"),
     ],
 )
 def test_what_cannot_be_loaded_is_answered_with_a_sentence(spec: str, message: str) -> None:
@@ -52,7 +52,7 @@ def test_what_cannot_be_loaded_is_answered_with_a_sentence(spec: str, message: s
 
 
 def test_an_option_with_two_values_is_refused() -> None:
-    with pytest.raises(ConfigError, match="bits: the text says '8' and the call says 9"):
+    with pytest.raises(ConfigError, match=r"bits: .*'8'.* 9"):
         load_codec("mulaw:bits=8", bits=9)
     assert load_codec("mulaw:bits=8", bits=8).codebook_size == 256
 
@@ -70,7 +70,7 @@ def test_a_hub_model_that_is_not_here_is_answered_with_its_id(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ConfigError, match=f"{model}: neither a directory here, nor a Hub model") as caught:
+    with pytest.raises(ConfigError, match=f"{model}: .*Hub") as caught:
         load_codec(spec)
     assert isinstance(caught.value.__cause__, OSError)
 
@@ -96,20 +96,20 @@ def test_a_pipeline_folder_gives_its_autoencoder(tmp_path: Path) -> None:
 
 
 def test_directories_that_are_no_checkpoints_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"expected config\.json in it"):
+    with pytest.raises(ConfigError, match=r"expected .*config\.json"):
         load_codec(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    with pytest.raises(ConfigError, match=r"expected a config\.json of type encodec, dac, mimi.*found 'llama'"):
+    with pytest.raises(ConfigError, match=r"config\.json .*encodec, dac, mimi.*found 'llama'"):
         load_codec(tmp_path)
     (tmp_path / "config.json").write_text("[")
-    with pytest.raises(ConfigError, match="not a JSON object"):
+    with pytest.raises(ConfigError, match="JSON"):
         load_codec(tmp_path)
 
 
 def test_a_directory_without_weights_is_refused(tmp_path: Path) -> None:
     path = tiny.make_dac(tmp_path / "dac")
     (path / "model.safetensors").unlink()
-    with pytest.raises(ConfigError, match="no weights could be read from"):
+    with pytest.raises(ConfigError, match=r"no weights.*\.safetensors"):
         load_codec(path)
 
 

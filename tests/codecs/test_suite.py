@@ -13,14 +13,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from solfa.codecs.catalogue import load_codec
-from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
-from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
-from solfa.codecs.families.dac import DacCodec
-from solfa.codecs.families.encodec import EncodecCodec
-from solfa.codecs.families.trained import OwnCodec
 from solfa.codecs.protocol import Codec, Encoded
 from solfa.errors import ConfigError
 from tests.codecs import tiny
+from tests.codecs.double import in_double
 
 NAMES = [
     "mulaw", "mulaw_stereo", "linear", "encodec_24khz", "encodec_32khz", "encodec_48khz", "dac", "mimi", "oobleck",
@@ -121,13 +117,7 @@ def test_encoding_twice_gives_the_same_bytes(codec: Codec) -> None:
 
 def test_a_batch_equals_its_clips_one_by_one(name: str, specs: dict[str, str]) -> None:
     # In float64, so that what is compared is the structure and not the rounding of differently blocked products.
-    codec: Any = load_codec(specs[name])
-    if hasattr(codec, "model"):
-        codec.model.double()
-    if isinstance(codec, EncodecCodec | OwnCodec):  # the faster encoder has copies of the weights
-        codec._encoder = fast_encodec_encoder(codec.model)
-    if isinstance(codec, DacCodec):
-        codec._encoder = fast_dac_encoder(codec.model.encoder)
+    codec: Any = in_double(load_codec(specs[name]))
     audio = waveform(codec, 777, batch=5)
     together = codec.encode(audio)
     for place in range(5):
@@ -208,7 +198,7 @@ def test_a_fresh_process_agrees_and_loads_the_model_libraries_only_when_needed(
 @pytest.mark.parametrize("capability", ["default", "avx2"])
 def test_another_processor_finds_the_same_fingerprints(codecs: dict[str, Codec], capability: str) -> None:
     program = (
-        "import sys; from solfa.codecs.loading import load_codec\n"
+        "import sys; from solfa.codecs.catalogue import load_codec\n"
         "for spec in sys.stdin: print(load_codec(spec.strip()).fingerprint)\n"
     )
     run = subprocess.run(
@@ -284,7 +274,7 @@ def test_weights_that_do_not_fit_are_refused_by_name(name: str, tmp_path: Path) 
     for edit, expected in (
         (lambda tensors: tensors.pop(gone), rf"missing .*{gone.rpartition('.')[0].rpartition('.')[2]}\.bias"),
         (lambda tensors: tensors.update({"encoder.foreign": torch.ones(2)}), r"unexpected .*encoder\.foreign"),
-        (lambda tensors: tensors.update({changed: torch.ones(1, 1)}), r"of another shape .*bias \[1, 1\]"),
+        (lambda tensors: tensors.update({changed: torch.ones(1, 1)}), r"shape.* .*bias \[1, 1\]"),
     ):
         edited = dict(state)
         edit(edited)
@@ -301,7 +291,7 @@ def test_audio_with_other_channels_is_refused(codec: Codec) -> None:
 def test_unknown_options_are_refused_with_the_nearest(name: str, specs: dict[str, str]) -> None:
     option, meant = ("bit", "bits") if name.startswith(SAMPLES) else ("num_codebook", "num_codebooks")
     option, meant = ("with_scales", "with_scale") if "oobleck" in name else (option, meant)
-    with pytest.raises(ConfigError, match=rf"{option}: unknown field, did you mean '{meant}'"):
+    with pytest.raises(ConfigError, match=rf"{option}: .*did you mean '{meant}'"):
         load_codec(specs[name], **{option: 8})
 
 

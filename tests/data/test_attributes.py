@@ -81,6 +81,6 @@ def test_given_rows_stay_as_they_were():
 
 
 def test_dropout_of_an_attribute_that_does_not_exist_is_refused():
-    with pytest.raises(ConfigError, match="dropout of txt: no clip has an attribute of that name"):
+    with pytest.raises(ConfigError, match=r"dropout\b.*\btxt\b"):
         drop(txt=0.1)
     assert drop([], [], text=0.1) == []

@@ -4,6 +4,7 @@ import csv
 import json
 import logging
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def test_clips_without_a_row_keep_what_they_have_and_can_be_left_out(place: Path
     assert len(opened(place, {"ytid": {"present": True}})[0]) == 7
     # Of its own this clip is no such clip: its dataset says "True", and a text is not true.
     assert ids(opened(place, {"is_audioset_eval": True})[0]) == [f"{YTIDS[0]}.wav", f"{YTIDS[3]}.wav"]
-    with pytest.raises(ConfigError, match=r"no clip has a column 'is_eval', did you mean .*; there are id, .* ytid"):
+    with pytest.raises(ConfigError, match=r"'is_eval'.*did you mean .* id, .* ytid"):
         opened(place, {"is_eval": True})
 
 
@@ -167,7 +168,7 @@ def test_stages_share_what_was_joined_until_the_table_changes(
     with caplog.at_level(logging.INFO, joining.__name__):
         train, valid = opened(place, path=str(table))
     [line] = caplog.messages
-    assert "7 of 8 clips of" in line and "have one of its 6 rows; the first without is of 'unlisted.wav'" in line
+    assert re.search(r"7 of 8 clips.*\b6 rows.*'unlisted\.wav'", line)
     assert "SHA-256 " in line, "so that a log tells which captions a run had"
     assert train.values("caption") == valid.values("caption")
     table.write_text(table.read_text().replace("Number 2", "Another"))
@@ -183,7 +184,7 @@ def test_a_changed_table_is_refused_where_its_content_is_pinned(place: Path, tmp
     again = parse_config(Dset, json.loads(json.dumps(pinned.model_dump(mode="json"))), "note")
     assert again == pinned and len(open_stage(again, "train")) == 6
     table.write_text(table.read_text().replace("Number 2", "Another"))
-    with pytest.raises(ConfigError, match=r"t.csv: expected the table with the SHA-256"):
+    with pytest.raises(ConfigError, match=r"t\.csv: expected .*SHA-256"):
         open_stage(again, "train")
 
 

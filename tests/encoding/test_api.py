@@ -76,7 +76,7 @@ def test_other_settings_are_refused_with_what_differs_and_change_nothing(audio_f
     dest = tmp_path / "d.solfa"
     encode(audio_folder, dest)
     before = digest(dest)
-    with pytest.raises(ConfigError, match=r"bits: 8 in the dataset, 10 now.*segment_seconds: 30.0 in the dataset, 5"):
+    with pytest.raises(ConfigError, match=r"bits: 8\b.* 10\b.*segment_seconds: 30\.0\b.* 5\b"):
         encode(audio_folder, dest, "mulaw:bits=10", segment_seconds=5)
     assert digest(dest) == before
 
@@ -118,7 +118,7 @@ def test_broken_files_are_rows_with_reasons_and_too_many_stop_the_run(audio_fold
     report = encode(audio_folder, tmp_path / "d.solfa")
     assert (report.clips, report.failed) == (9, 2)
     assert {failed.id for failed in report.failures} == {"bad1.wav", "bad2.wav"}
-    with pytest.raises(SolfaError, match="stopped: `max_failed` allows 0 of 11 clips, found 1"):
+    with pytest.raises(SolfaError, match=r"`max_failed` .*\b0 of 11 clips.*found 1\b"):
         encode(audio_folder, tmp_path / "strict.solfa", max_failed="1%")
     # The stopped run is only unfinished: with a wider limit the same call completes it.
     assert encode(audio_folder, tmp_path / "strict.solfa", max_failed=2).clips == 9
@@ -132,7 +132,7 @@ def test_a_destination_that_holds_something_else_is_refused_and_kept(audio_folde
     else:
         dest.mkdir()
         (dest / "notes.txt").write_text("precious")
-    with pytest.raises(ConfigError, match="expected a new or empty folder"):
+    with pytest.raises(ConfigError, match="empty folder"):
         encode(audio_folder, dest)
     assert (dest if make == "file" else dest / "notes.txt").read_text() == "precious"
 
@@ -150,7 +150,7 @@ def test_a_shard_that_an_unfinished_import_planned_is_left_to_the_import(audio_f
     create_info(dest, info)
     imported = PlannedClip(id="old", key="old", uri="old.npy").as_row()
     write_plan_part(dest, 0, iter([pa.Table.from_pylist([imported], schema=PLAN_SCHEMA)]))
-    with pytest.raises(StoreError, match="`solfa import` that did not finish; run that import again"):
+    with pytest.raises(StoreError, match=r"`solfa import` .*again"):
         encode(audio_folder, dest)
     assert not (dest / "commit" / "00000.json").exists()
     assert not live_leases(dest)
@@ -168,7 +168,7 @@ def test_an_unfinished_dataset_says_so_and_opens_partially(audio_folder, tmp_pat
 
     with pytest.raises(RuntimeError, match="out of memory"):
         solfa.encode(audio_folder, tmp_path / "d.solfa", codec=Failing())
-    with pytest.raises(StoreError, match="unfinished, 0 of 1 shards"):
+    with pytest.raises(StoreError, match=r"unfinished.*0 of 1"):
         solfa.open_dataset(tmp_path / "d.solfa")
     assert len(solfa.open_dataset(tmp_path / "d.solfa", partial=True)) == 0
     assert encode(audio_folder, tmp_path / "d.solfa").clips == 9

@@ -1,5 +1,6 @@
 """The plan is pure: segments cover recordings, shards and batches cover clips, nothing depends on who does the work."""
 
+from dataclasses import fields
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +19,7 @@ from solfa.encoding.clip_plan import (
     clips_of,
     segment_bounds,
     shard_bounds,
+    unprobed_clip,
 )
 from solfa.store.plan_file import PlannedClip
 
@@ -51,6 +53,14 @@ def test_an_unreadable_recording_is_one_failed_clip_that_keeps_its_metadata():
     recording = Recording("x.wav", "x.wav", caption="noise", metadata={"k": 1})
     (clip,) = clips_of(recording, "header only", 30.0, 16_000)
     assert (clip.id, clip.error, clip.num_samples, clip.caption) == ("x.wav", "header only", 0, "noise")
+
+
+def test_a_clip_has_all_that_the_source_says_of_its_recording():
+    said = {"size_bytes": 7, "mtime_ns": 8, "member": "m", "member_offset": 9, "member_size": 10, "caption": "c"}
+    recording = Recording("key", "uri", **said, metadata={"a": 1})
+    names = {field.name for field in fields(Recording)} - {"error"}
+    clip = unprobed_clip(recording)
+    assert {name: getattr(clip, name) for name in names} == {name: getattr(recording, name) for name in names}
 
 
 @given(st.lists(st.floats(0.01, 5_000), min_size=1, max_size=400), st.floats(1, 1e6))

@@ -44,5 +44,5 @@ def test_codes_are_stored_in_the_smallest_unsigned_integer(codec, dtype):
 
 
 def test_codes_cannot_be_stored_as_floats():
-    with pytest.raises(ConfigError, match="dtype float16: mulaw gives codes"):
+    with pytest.raises(ConfigError, match=r"dtype float16: .*codes.*mulaw"):
         array_spec(load_codec("mulaw"), "float16")

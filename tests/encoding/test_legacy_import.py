@@ -1,6 +1,7 @@
 """Old layouts, written by hand as their own scripts write them, become datasets."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_stable_audio_latents_are_turned_and_their_padding_is_cut_off(tmp_path: 
     assert dataset[0].metadata["bpm"] == 90 and "padding_mask" not in dataset[0].metadata
     assert dataset[1].num_samples == 12 * 2048 - 441
     assert dataset.info.array.width == 6 and dataset.info.array.dtype == "float32"
-    assert "not of a codec" in report.notes[0] and verify(tmp_path / "new").problems == []
+    assert "codec" in report.notes[0] and verify(tmp_path / "new").problems == []
 
 
 def test_stable_audio_tokens_saved_the_wrong_way_round_are_read_if_nothing_was_padded(tmp_path: Path) -> None:
@@ -192,11 +193,11 @@ def test_plain_npy_folders_are_turned_by_width(tmp_path: Path) -> None:
 def test_without_a_codec_or_facts_the_import_asks_for_them(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     np.save(tmp_path / "old/a.npy", codes(9))
-    with pytest.raises(ConfigError, match="say which codec made these arrays"):
+    with pytest.raises(ConfigError, match=r"codec .*sample_rate, hop_length .*codebook_size"):
         import_legacy(tmp_path / "old", tmp_path / "new")
     with pytest.raises(ConfigError, match="give `width` or `layout`"):
         import_legacy(tmp_path / "old", tmp_path / "new", facts=CODES)
-    with pytest.raises(ConfigError, match="codebook_size belongs to codes"):
+    with pytest.raises(ConfigError, match="codebook_size"):
         import_legacy(
             tmp_path / "old", tmp_path / "new", facts=ArrayFacts(kind="codes", sample_rate=1, hop_length=1, width=4)
         )
@@ -208,18 +209,18 @@ def test_refusals_write_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     np.save(tmp_path / "old/a.npy", codes(9))
     facts = CODES.model_copy(update={"width": 4})
-    with pytest.raises(StoreError, match=r"none of the clips can be read.*found \[4, 9\]"):
+    with pytest.raises(StoreError, match=r"none of the clips.*found \[4, 9\]"):
         import_legacy(tmp_path / "old", tmp_path / "new", facts=CODES.model_copy(update={"width": 8}))
-    with pytest.raises(StoreError, match="found none of these"):
+    with pytest.raises(StoreError, match="found none"):
         import_legacy(tmp_path / "empty", tmp_path / "new", facts=facts)
     with pytest.raises(ConfigError, match="found nothing"):
         import_legacy(tmp_path / "nowhere", tmp_path / "new", facts=facts)
-    with pytest.raises(ConfigError, match="expected a new or empty folder"):
+    with pytest.raises(ConfigError, match="empty folder"):
         import_legacy(tmp_path / "old", tmp_path / "old", facts=facts)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.npy", "empty", "old"]
     import_legacy(tmp_path / "old", tmp_path / "new", facts=facts)
     before = sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "new").rglob("*"))
-    with pytest.raises(ConfigError, match=r"other settings.*codebook_size: 2048 in the dataset, 4096 now"):
+    with pytest.raises(ConfigError, match=r"settings.*codebook_size: 2048\b.* 4096\b"):
         import_legacy(tmp_path / "old", tmp_path / "new", facts=facts.model_copy(update={"codebook_size": 4096}))
     assert sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "new").rglob("*")) == before
 
@@ -276,4 +277,4 @@ def test_a_stem_that_two_recordings_share_is_matched_to_neither(tmp_path: Path) 
     facts = CODES.model_copy(update={"width": 4})
     report = import_legacy(tmp_path / "old", tmp_path / "new", facts=facts, source=tmp_path / "audio")
     assert open_dataset(tmp_path / "new").ids() == ["a", "b.wav"]
-    assert "1 clips match no recording of the source, the first: a" in report.notes
+    assert any(re.search(r"recording.*\b1\b.*first: a\b", note) for note in report.notes)

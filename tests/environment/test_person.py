@@ -33,7 +33,7 @@ def test_texts_are_filled_in(text, expanded):
 
 
 def test_a_variable_that_is_not_set_is_an_error():
-    with pytest.raises(ConfigError, match=r"team\.yaml: '/x/\$NOPE' needs the variable NOPE, which is not set"):
+    with pytest.raises(ConfigError, match=r"team\.yaml: '/x/\$NOPE' .*\bNOPE\b.*not set"):
         expand_text("/x/$NOPE", ADA, "team.yaml")
 
 
@@ -46,6 +46,6 @@ def test_the_system_is_asked_where_variables_are_silent():
 def test_a_user_whom_the_system_does_not_know_has_a_name_but_no_home(monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 3_999_999_999)
     assert user_name({}) == "uid3999999999"
-    with pytest.raises(ConfigError, match="set HOME or SOLFA_DORA_DIR"):
+    with pytest.raises(ConfigError, match=r"HOME .*SOLFA_DORA_DIR"):
         home_directory({})
     assert data_directory({"XDG_DATA_HOME": "/data"}, "Linux") == Path("/data/solfa"), "no home is needed"

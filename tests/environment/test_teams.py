@@ -1,6 +1,7 @@
 """Teams and clusters: variables, files and the machine say where we are."""
 
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -96,9 +97,8 @@ def test_names_of_audiocraft_are_understood_and_lose_against_ours(conf, caplog):
     with caplog.at_level(logging.WARNING):
         found = load(conf, **theirs, SOLFA_DORA_DIR="/ours", SOLFA_TEAM="labs")
     assert found.dora_dir == Path("/ours")
-    assert [record.getMessage() for record in caplog.records] == [
-        "SOLFA_DORA_DIR=/ours is used; AUDIOCRAFT_DORA_DIR=/theirs differs and is ignored"
-    ]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert re.search("SOLFA_DORA_DIR=/ours.*AUDIOCRAFT_DORA_DIR=/theirs.*ignored", said)
     assert load(conf, **theirs, SOLFA_DORA_DIR="").dora_dir == Path("/theirs"), "an empty variable counts as unset"
 
 
@@ -108,7 +108,7 @@ def test_a_file_of_ones_own_is_a_team(tmp_path):
     found = load(SOLFA_CONFIG=str(own))
     assert (found.team, found.team_file, found.dora_dir) == ("mine", own, Path("/d"))
     assert load(AUDIOCRAFT_CONFIG=str(own), SOLFA_TEAM="us").team == "us"
-    with pytest.raises(ConfigError, match=r"SOLFA_CONFIG: expected a team's YAML file, found no file .*none\.yaml"):
+    with pytest.raises(ConfigError, match=r"SOLFA_CONFIG: .*none\.yaml"):
         load(SOLFA_CONFIG=str(tmp_path / "none.yaml"))
 
 
@@ -119,14 +119,14 @@ def test_a_job_that_gets_the_variables_finds_itself_in_the_same_place(conf):
 
 
 def test_unknown_teams_and_clusters_are_answered_with_those_that_exist(conf):
-    with pytest.raises(ConfigError, match=r"team 'lab': .* has 'default', 'labs', did you mean 'labs'\?"):
+    with pytest.raises(ConfigError, match=r"team 'lab': .*'default', 'labs'.*did you mean 'labs'\?"):
         load(conf, SOLFA_TEAM="lab")
-    with pytest.raises(ConfigError, match=r"team 'xyz': .*'default', 'labs'; set SOLFA_TEAM .* SOLFA_CONFIG"):
+    with pytest.raises(ConfigError, match=r"team 'xyz': .*'default', 'labs'.*SOLFA_TEAM .* SOLFA_CONFIG"):
         load(conf, SOLFA_TEAM="xyz")
-    with pytest.raises(ConfigError, match=r"cluster 'jeanzai': .*'default', 'jeanzay', did you mean 'jeanzay'\?"):
+    with pytest.raises(ConfigError, match=r"cluster 'jeanzai': .*'default', 'jeanzay'.*did you mean 'jeanzay'\?"):
         load(conf, SOLFA_TEAM="labs", SOLFA_CLUSTER="jeanzai")
     (conf / "teams/labs.yaml").write_text("a: {}\nb: {}\n")
-    with pytest.raises(ConfigError, match=r"none that is known, .* has 'a', 'b'; set SOLFA_CLUSTER to one of them"):
+    with pytest.raises(ConfigError, match=r"cluster: .*'a', 'b'.*SOLFA_CLUSTER"):
         load(conf, SOLFA_TEAM="labs")
 
 
@@ -137,28 +137,28 @@ def test_a_team_is_a_name_and_not_a_path(conf):
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "words"),
     [
-        ("default: {dora_dri: /x}", r"default: dora_dri: unknown field, did you mean 'dora_dir'\?"),
+        ("default: {dora_dri: /x}", r"default: dora_dri: .*did you mean 'dora_dir'\?"),
         ("default: {dora_dir: 3}", "default: dora_dir: .*found 3"),
         ("default: {dataset_mappers: {'(': x}}", "default: dataset_mappers: expected a regular expression"),
         ("default: {dataset_mappers: {'a': '\\2'}}", "default: dataset_mappers: expected a regular expression"),
-        ("dora_dir: /x", "expected the name of a cluster and its settings, found 'dora_dir': '/x'"),
-        ("- a", "expected names of clusters"),
-        ("", "expected names of clusters"),
+        ("dora_dir: /x", "expected .*cluster.*found 'dora_dir': '/x'"),
+        ("- a", r"expected .*cluster.*found \['a'\]"),
+        ("", "expected .*cluster.*found None"),
         ("a: [", "expected YAML, found"),
     ],
 )
-def test_a_faulty_file_gets_one_sentence_that_names_it(text, sentence, tmp_path):
+def test_a_faulty_file_gets_one_sentence_that_names_it(text, words, tmp_path):
     path = tmp_path / "team.yaml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=sentence) as fault:
+    with pytest.raises(ConfigError, match=words) as fault:
         read_team(path)
     assert str(fault.value).startswith(f"{path}: ") and "\n" not in str(fault.value)
 
 
 def test_a_variable_that_is_not_set_is_named_with_its_place(conf):
-    with pytest.raises(ConfigError, match=r"labs.yaml: jeanzay.reference_dir: .* needs the variable STORE"):
+    with pytest.raises(ConfigError, match=r"labs\.yaml: jeanzay\.reference_dir: .*\bSTORE\b"):
         load(conf, SOLFA_TEAM="labs", SOLFA_CLUSTER="jeanzay")
 
 

@@ -59,7 +59,7 @@ def test_no_clips_have_no_codebooks():
 
 
 def test_a_code_outside_the_codebook_is_named():
-    with pytest.raises(StoreError, match="codebook 1: expected codes from 0 to 9, found 10"):
+    with pytest.raises(StoreError, match=r"codebook 1: .*\b9\b.*found 10"):
         code_statistics([np.array([[0, 3], [1, 10]], np.uint16)], 10)
 
 

@@ -15,10 +15,10 @@ def test_a_new_an_empty_and_an_own_folder_are_free(tmp_path):
 
 def test_what_is_there_is_named_with_what_to_do(tmp_path):
     (tmp_path / "b").touch()
-    with pytest.raises(ConfigError, match=r"expected a new or empty folder, found a file; choose another$"):
+    with pytest.raises(ConfigError, match=r"empty folder, found a file; choose another$"):
         expect_free(tmp_path / "b", "choose another")
-    with pytest.raises(ConfigError, match=r"expected a dataset, found 'b' in it; choose another$"):
+    with pytest.raises(ConfigError, match=r"expected a dataset, found 'b'.*; choose another$"):
         expect_free(tmp_path, "choose another", expected="a dataset")
     (tmp_path / "a").touch()
-    with pytest.raises(ConfigError, match="found 'a' and 1 more in it"):
+    with pytest.raises(ConfigError, match="found 'a' and 1 more"):
         expect_free(tmp_path, "choose another")

@@ -24,8 +24,8 @@ def test_the_kinds_of_tables_give_the_same_rows(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("t.csv", b"a,b\n1\n", "line 2: expected 2 columns, found 1"),
-        ("t.csv", b"a,a\n1,2\n", "line 1: expected every column once"),
+        ("t.csv", b"a,b\n1\n", "line 2: .*2 columns, found 1"),
+        ("t.csv", b"a,a\n1,2\n", "line 1: .*found 'a' twice"),
         ("t.jsonl", b'{"a": 1}\n[2]\n', "line 2: .*found list"),
         ("t.jsonl", b"\xff\n", "UTF-8"),
         ("t.jsonl.gz", b"no gzip", "cannot be read"),

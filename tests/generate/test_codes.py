@@ -38,7 +38,8 @@ def network() -> Any:
         # As drawn, the weights are so small that every code is as probable as any other.
         for parameter in lm.parameters():
             parameter.mul_(8)
-    return SimpleNamespace(lm=lm, conditioners=ConditionerSet(conditions, 16))
+    # In float64, what is drawn does not hang on how clips that are drawn together are rounded.
+    return SimpleNamespace(lm=lm.double(), conditioners=ConditionerSet(conditions, 16))
 
 
 def request(name: str, frames: int = 20, seed: int = 0, genre: str = "jazz", prompt: Tensor | None = None) -> Job:
@@ -122,7 +123,7 @@ def test_a_clip_shorter_than_a_frame_has_one(network: Any, codec: Codec) -> None
 
 def test_an_unknown_condition_is_found_out_before_the_first_clip(network: Any, codec: Codec) -> None:
     requests = [request("fine", 5), Job(ClipRequest("odd", 0.03, 0), {"gnre": "jazz"})]
-    with pytest.raises(ConfigError, match="attribute 'gnre': the model has no such condition, did you mean 'genre'"):
+    with pytest.raises(ConfigError, match=r"'gnre': .*did you mean 'genre'"):
         generated(network, codec, requests, SETTINGS)
 
 

@@ -24,20 +24,20 @@ def request(**changes: Any) -> ClipRequest:
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "told"),
     [
-        ({"seconds": 0.0}, "expected seconds above 0, found 0"),
-        ({"seconds": -1.0}, "expected seconds above 0, found -1"),
-        ({"seconds": float("nan")}, "expected seconds above 0, found nan"),
-        ({"seconds": float("inf")}, "expected seconds above 0, found inf"),
-        ({"seed": -1}, "expected a seed from 0 to 9223372036854775807, found -1"),
+        ({"seconds": 0.0}, "seconds above 0, found 0"),
+        ({"seconds": -1.0}, "seconds above 0, found -1"),
+        ({"seconds": float("nan")}, "seconds above 0, found nan"),
+        ({"seconds": float("inf")}, "seconds above 0, found inf"),
+        ({"seed": -1}, "seed from 0 to 9223372036854775807, found -1"),
         ({"seed": 2**63}, "found 9223372036854775808"),
-        ({"prompt": Path("a.wav"), "prompt_seconds": 0.0}, "expected prompt_seconds above 0, found 0"),
-        ({"prompt_seconds": 1.0}, "prompt_seconds says how much of a prompt, found no prompt"),
+        ({"prompt": Path("a.wav"), "prompt_seconds": 0.0}, "prompt_seconds above 0, found 0"),
+        ({"prompt_seconds": 1.0}, "prompt_seconds .*found none"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused(changes: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ConfigError, match=f"^clip 'clip': .*{sentence}"):
+def test_a_request_that_makes_no_sense_is_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=f"^clip 'clip': .*{told}"):
         request(**changes)
 
 
@@ -58,7 +58,7 @@ def test_only_the_beginning_is_read_and_never_more_than_there_is(prompt: Path, s
 def test_a_prompt_that_leaves_nothing_to_generate_is_refused(
     prompt: Path, seconds: float, prompt_seconds: float | None
 ) -> None:
-    with pytest.raises(ConfigError, match=r"riff\.wav: the prompt is 0\.\d\d s and counts .*prompt_seconds$"):
+    with pytest.raises(ConfigError, match=r"riff\.wav: .*0\.\d\d s .*prompt_seconds"):
         read_prompt(request(prompt=prompt, seconds=seconds, prompt_seconds=prompt_seconds), 8000, 1)
 
 

@@ -19,7 +19,7 @@ import torch
 
 import solfa
 from solfa.codecs.catalogue import load_codec
-from solfa.encoding import api, planning, running  # noqa: F401  (imported before forking)
+from solfa.encoding import api, frozen_plan, supervision  # noqa: F401  (imported before forking)
 from solfa.files.crash_points import VARIABLE
 from solfa.store.verification import verify
 from tests.conftest import tree_digest

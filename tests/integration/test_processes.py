@@ -1,6 +1,7 @@
 """Encoder and decoder processes, and signals: the same bytes, and nobody left behind."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def test_a_killed_encoder_process_is_reported_and_what_it_left_is_finished(sever
     flags = ("--num-encoders", "1", "--num-workers", "0")
     code, output = finish(start(several_shards, dest, *flags, SOLFA_CRASH_AT="shard:before-commit#2"))
     assert code == 1
-    assert "an encoder process ended with signal 9" in output
+    assert re.search("encoder.* signal 9", output)
     assert read_status(dest).committed_shards == 1
     complete(several_shards, dest, clean)
 
@@ -117,7 +118,7 @@ def test_ctrl_c_ends_everything_with_code_130_and_the_same_command_continues(sev
         assert tree_digest(dest) == clean
         return
     assert code == 130, output
-    assert "interrupted; run the same command to continue" in output
+    assert "interrupted" in output and "same command" in output
     assert "Traceback" not in output
     assert not live_leases(dest)
     assert [p for p in verify(dest).problems if "unfinished" not in p.message and "manifest" not in p.path] == []

@@ -1,5 +1,6 @@
 """Short-time spectra of whole frames and back."""
 
+import cmath
 import math
 
 import pytest
@@ -29,11 +30,11 @@ def test_a_spectrum_is_the_transform_of_the_window_around_its_hop():
     around = audio[centre - window // 2 : centre + window // 2] * hann / hann.square().sum().sqrt()
     slow = torch.stack(
         [
-            sum(value * torch.exp(torch.tensor(-2j * math.pi * k * n / window)) for n, value in enumerate(around))
+            sum(value * cmath.exp(-2j * math.pi * k * n / window) for n, value in enumerate(around))
             for k in range(window // 2 + 1)
         ]
     )
-    torch.testing.assert_close(to_spectra(audio, window, hop)[frame], slow, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(to_spectra(audio, window, hop)[frame], slow, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("window", "hop"), [(4, 4), (4, 8), (9, 4)])

@@ -32,7 +32,7 @@ def test_a_directory_is_itself_wherever_one_stands(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path)
     assert local_directory("mine") == local_directory(Path("mine")) == tmp_path / "mine"
-    with pytest.raises(ConfigError, match="has no revision"):
+    with pytest.raises(ConfigError, match=r"revision.*'main'"):
         local_directory("mine", "main")
 
 
@@ -42,7 +42,7 @@ def test_a_hub_id_is_its_snapshot_with_the_weights_that_are_there(cache, wanted)
 
 
 def test_what_is_nowhere_is_answered_by_the_name_that_messages_know(cache, tmp_path):
-    with pytest.raises(ConfigError, match=r"^text encoder someone/other: neither a directory here, nor a Hub model"):
+    with pytest.raises(ConfigError, match=r"^text encoder someone/other: .*cache.*network"):
         local_directory("someone/other", what="text encoder")
     for place in ("./nothing", str(tmp_path / "nothing"), tmp_path / "nothing"):
         with pytest.raises(ConfigError, match="no such directory"):

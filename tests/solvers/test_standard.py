@@ -184,7 +184,7 @@ def test_continue_from_another_experiment_takes_its_best_weights_and_says_so(
     toy(tmp_path / "first").run()
     with caplog.at_level(logging.INFO):
         solver = toy(tmp_path / "second", continue_from=str(tmp_path / "first"), optim__optimizer__lr=1e-12)
-        solver._persistence.restore()
+        solver.restore()
     best = read_state(tmp_path / "first" / "best.pt")["states"]["model"]
     assert all(torch.equal(best[name], value) for name, value in solver.model.state_dict().items())
     assert solver.schedules["optimizer"].updates == 0
@@ -200,7 +200,7 @@ def test_continue_from_keeps_optimizer_and_schedule_when_asked(toy: Toy, tmp_pat
         continue_keep=["optimizer", "schedule"],
         optim__epochs=9,
     )
-    solver._persistence.restore()
+    solver.restore()
     assert solver.schedules["optimizer"].updates == 21
     steps = [float(state["step"]) for state in solver.optimizer.state_dict()["state"].values()]
     assert steps == [21.0] * len(steps)
@@ -212,7 +212,7 @@ def test_own_checkpoint_comes_before_continue_from(toy: Toy, tmp_path: Path, cap
     own = read_state(tmp_path / "second" / "checkpoint.pt")["states"]["model"]
     with caplog.at_level(logging.INFO):
         solver = toy(tmp_path / "second", seed=5, continue_from=str(tmp_path / "first"))
-        solver._persistence.restore()
+        solver.restore()
     assert all(torch.equal(own[name], value) for name, value in solver.model.state_dict().items())
     assert "from its own folder" in caplog.text
 

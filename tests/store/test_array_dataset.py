@@ -8,14 +8,9 @@ import pytest
 from store_maker import MADE_BY, MORE, SMALL, build, codes_spec, info_of, make_outcomes, tree
 
 from solfa.errors import StoreError
-from solfa.store.array_dataset import append_arrays, chunks
+from solfa.store.array_dataset import append_arrays
 from solfa.store.dataset import open_dataset
 from solfa.store.verification import verify
-
-
-def test_chunks_are_full_but_the_last() -> None:
-    assert list(chunks(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
-    assert list(chunks([], 3)) == []
 
 
 def test_repeating_a_finished_call_changes_nothing(small: Path) -> None:

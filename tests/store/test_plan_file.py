@@ -1,5 +1,6 @@
 """The frozen plan: a row group per shard, written once, read a shard at a time."""
 
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from store_maker import planned
 
 from solfa.errors import StoreError
+from solfa.store.export.clip_record import ClipRecord
 from solfa.store.plan_file import (
     PLAN_SCHEMA,
     PlannedClip,
@@ -38,6 +40,17 @@ def test_any_clip_comes_back_from_its_row(caption: str | None, key: str, metadat
     clip = PlannedClip(id=key, key=key, uri=key, caption=caption, metadata=metadata, start=3, stop=2**40)
     (row,) = tables([clip])[0].to_pylist()
     assert PlannedClip.from_row(row) == clip
+
+
+def test_every_field_of_a_clip_has_a_column_and_a_place_in_an_exported_record() -> None:
+    own = {field.name: field for field in fields(PlannedClip)}
+    assert list(own) == PLAN_SCHEMA.names
+    exported = ClipRecord.model_fields
+    assert own.keys() <= exported.keys()
+    given = {name: field.default for name, field in own.items() if field.default is not MISSING}
+    assert {name: exported[name].default for name in given if name != "num_samples"} == {
+        name: value for name, value in given.items() if name != "num_samples"
+    }
 
 
 def test_shards_run_on_from_part_to_part(tmp_path: Path) -> None:

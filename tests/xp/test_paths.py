@@ -32,10 +32,10 @@ def test_references_are_found_in_the_reference_folder(environment, tmp_path):
 
 def test_without_a_reference_folder_the_error_says_how_to_set_one(environment, tmp_path):
     without = Environment(**{**environment.__dict__, "reference_dir": None})
-    with pytest.raises(ConfigError, match=r"//reference/x: .*set SOLFA_REFERENCE_DIR, or reference_dir in labs\.yaml"):
+    with pytest.raises(ConfigError, match=r"//reference/x: .*SOLFA_REFERENCE_DIR.*reference_dir in labs\.yaml"):
         resolve_path("//reference/x", without)
     gone = Environment(**{**environment.__dict__, "reference_dir": tmp_path / "gone"})
-    with pytest.raises(ConfigError, match=r"expected the reference folder .*gone, found no such folder"):
+    with pytest.raises(ConfigError, match=r"//reference/x: .*/gone "):
         resolve_path("//reference/x", gone)
 
 
@@ -48,18 +48,18 @@ def test_signatures_become_folders_with_what_follows_them(environment, make_expe
 
 
 def test_unknown_signatures_are_answered_with_near_ones(environment, make_experiment):
-    with pytest.raises(ConfigError, match=r"//sig/9521b0aa: no experiment is in .*; train one, or set SOLFA_DORA_DIR"):
+    with pytest.raises(ConfigError, match=r"//sig/9521b0aa: .*no experiments.*SOLFA_DORA_DIR"):
         resolve_path("//sig/9521b0aa/best.pt", environment)
     make_experiment("9521b0af")
     make_experiment("c0ffee12")
-    with pytest.raises(ConfigError, match=r"//sig/9521b0aa: no such experiment in .*; the nearest are 9521b0af$"):
+    with pytest.raises(ConfigError, match=r"//sig/9521b0aa: no such experiment.*did you mean 9521b0af\?$"):
         resolve_path("//sig/9521b0aa", environment)
-    with pytest.raises(ConfigError, match=r"the latest are .*c0ffee12"):
+    with pytest.raises(ConfigError, match=r"latest.*c0ffee12"):
         resolve_path("//sig/zzzz", environment)
     with pytest.raises(ConfigError, match="no such experiment"):
         resolve_path("//sig/9521", environment)  # a prefix may fit more than one tomorrow
     for text in ("//sig", "//sig/", "//sig/..", "//sig/../xps"):
-        with pytest.raises(ConfigError, match="expected the signature"):
+        with pytest.raises(ConfigError, match="signature"):
             resolve_path(text, environment)
 
 
@@ -71,7 +71,7 @@ def test_other_texts_are_left_alone(text, environment):
 
 
 def test_a_slip_after_the_slashes_is_answered_with_what_was_meant(environment):
-    with pytest.raises(ConfigError, match=r"//refrence/x: expected .*did you mean 'reference'\?"):
+    with pytest.raises(ConfigError, match=r"//refrence/x: .*did you mean 'reference'"):
         resolve_path("//refrence/x", environment)
 
 
@@ -119,5 +119,5 @@ def test_a_configuration_is_resolved_at_every_depth(environment, make_experiment
 
 
 def test_a_fault_names_the_key(environment):
-    with pytest.raises(ConfigError, match=r"^dset\.train\.1\.path: //sig/abc: no experiment"):
+    with pytest.raises(ConfigError, match=r"^dset\.train\.1\.path: //sig/abc: "):
         resolve_paths({"dset": {"train": [{"path": "x"}, {"path": "//sig/abc"}]}}, environment)

@@ -26,13 +26,13 @@ def test_an_experiment_is_found_by_signature_beginning_and_path(make_experiment,
 
 
 def test_what_cannot_be_found_is_answered_with_what_there_is(make_experiment, xps_dir, tmp_path):
-    with pytest.raises(ConfigError, match=f"ab: no experiment is in {xps_dir}"):
+    with pytest.raises(ConfigError, match=f"ab: .*no experiments in {xps_dir}"):
         find_experiment(xps_dir, "ab")
     make_experiment("9521b0af")
     make_experiment("95aa0001")
-    with pytest.raises(ConfigError, match=r"95: 2 experiments in .* begin so \(95\w+, 95\w+\); give more of it"):
+    with pytest.raises(ConfigError, match=r"95: 2 experiments .*\(95\w+, 95\w+\)"):
         find_experiment(xps_dir, "95")
-    with pytest.raises(ConfigError, match=r"9521b0bf: no such experiment in .*; the nearest are 9521b0af"):
+    with pytest.raises(ConfigError, match=r"9521b0bf: no such experiment.*did you mean 9521b0af\?"):
         find_experiment(xps_dir, "9521b0bf")
     with pytest.raises(ConfigError, match="no such experiment"):
         find_experiment(xps_dir, str(tmp_path))
@@ -88,7 +88,7 @@ def test_a_damaged_file_is_a_fault_and_the_rest_is_read(text, make_experiment):
     record = read_experiment(folder)
     assert (record.history, record.overrides, record.config) == ((), ("seed=1",), {"a": 1})
     (fault,) = record.faults
-    assert fault.startswith(f"{folder / 'history.json'}: expected")
+    assert fault.startswith(f"{folder / 'history.json'}: ")
 
 
 def test_entries_of_a_history_are_brought_to_one_form():

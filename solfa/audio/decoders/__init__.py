@@ -1,1 +1,1 @@
-"""Who decodes which file: libsndfile, PyAV, and what they promise about lengths and seeks."""
+"""The decoders, libsndfile and PyAV, and what can be relied on about their lengths and seeks."""

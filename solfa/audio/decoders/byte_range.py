@@ -1,6 +1,6 @@
-"""Read a file, or a byte range of a tar, as if it were a file of its own.
+"""Read a file, or a byte range of a tar, as if it were a separate file.
 
-Nothing but a regular file is ever opened for reading: a FIFO would block for ever, a device may never end.
+Only regular files are ever opened: a FIFO would block forever, a device may never end.
 """
 
 import io
@@ -14,7 +14,7 @@ from solfa.audio.recording import Location
 from solfa.errors import AudioError
 
 MAX_MEMBER_BYTES = 2**31
-"""Larger tar members are refused: no recording of a WebDataset is that large, a damaged header easily is."""
+"""Larger tar members are refused: no recording in a WebDataset is that large, but a damaged header may say so."""
 
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -26,7 +26,7 @@ _KINDS = {
 
 
 class ByteRange(io.RawIOBase):
-    """A read-only view of `size` bytes of an open file from `offset`, with `prefix` put before them."""
+    """A read-only view of `size` bytes of an open file from `offset`, preceded by `prefix`."""
 
     def __init__(self, descriptor: int, offset: int, size: int, prefix: bytes = b"") -> None:
         self.descriptor = descriptor
@@ -37,12 +37,12 @@ class ByteRange(io.RawIOBase):
         self._position = 0
 
     def view(self, start: int, stop: int, prefix: bytes = b"") -> "ByteRange":
-        """Look at a part of this range (which has no prefix itself)."""
+        """View a part of this range (which must not have a prefix)."""
         assert not self.prefix
         return ByteRange(self.descriptor, self.offset + start, stop - start, prefix)
 
     def bytes_at(self, position: int, count: int) -> bytes:
-        """Read up to `count` bytes at `position`; the position of `read` does not move."""
+        """Read up to `count` bytes at `position` without moving the position of `read`."""
         prefix = self.prefix[position : position + count]
         position += len(prefix)
         wanted = max(0, min(count - len(prefix), self.size - position))
@@ -54,7 +54,7 @@ class ByteRange(io.RawIOBase):
         try:
             data = self.bytes_at(self._position, len(buffer))
         except OSError as error:
-            # An exception cannot pass through the decoder's C code: end the data here, and let the caller look.
+            # An exception cannot pass through the decoder's C code: end the data here and let the caller check `fault`.
             self.fault = error
             return 0
         buffer[: len(data)] = data
@@ -81,7 +81,7 @@ def regular_file_fault(path: Path) -> str | None:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        return "the link points to nothing" if path.is_symlink() else "no such file"
+        return "the link is broken" if path.is_symlink() else "no such file"
     except (OSError, ValueError) as error:
         return _reason(error)
     if not stat.S_ISREG(mode):
@@ -101,11 +101,11 @@ def open_range(location: Location) -> Iterator[ByteRange]:
         raise AudioError(fault)
     if location.size is not None and location.size > MAX_MEMBER_BYTES:
         raise AudioError(
-            f"the tar member has {location.size:,} bytes, more than the {MAX_MEMBER_BYTES:,} that are read; "
-            "store it as a file of its own"
+            f"the tar member has {location.size:,} bytes, more than the limit of {MAX_MEMBER_BYTES:,}; "
+            "store it as a separate file"
         )
     try:
-        # O_NONBLOCK: should the file have become a FIFO since it was looked at, opening it still returns.
+        # O_NONBLOCK: if the file has become a FIFO since it was checked, opening it still returns.
         descriptor = os.open(location.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise AudioError(_reason(error)) from None

@@ -1,6 +1,6 @@
-"""What the chunk lists of WAV and AIFF promise, where libsndfile quietly takes what is there.
+"""Read the length that WAV and AIFF headers promise, which libsndfile quietly ignores if less is there.
 
-libsndfile shortens the length to the bytes that exist, so that a download cut in half looks like a shorter song.
+libsndfile shortens the length to the bytes that exist, so a download cut in half looks like a shorter song.
 """
 
 import struct
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from solfa.audio.decoders.byte_range import ByteRange
 
 _UNKNOWN_BYTES = 0x7FFF0000
-"""Programs that write to a pipe announce sizes from here up (ffmpeg 0xFFFFFFFF, sox 0x7FFFF000): no promise."""
+"""Programs that write to a pipe announce sizes from here up (ffmpeg 0xFFFFFFFF, sox 0x7FFFF000): they mean nothing."""
 
 
 class Chunk(NamedTuple):
-    """A chunk's name, the position of its content, and the length it announces."""
+    """A chunk's name, where its content starts, and the length it announces."""
 
     name: bytes
     position: int
@@ -46,7 +46,7 @@ def _promised_by_wav(file: ByteRange) -> int | None:
             content = file.bytes_at(chunk.position, 16)
             if len(content) == 16:
                 _, num_channels, _, _, block_bytes, bits = struct.unpack("<HHIIHH", content)
-                # Compressed kinds (ADPCM, GSM) hold more than one sample per block: no promise that we can compute.
+                # Compressed formats (ADPCM, GSM) hold more than one sample per block: no length that we can compute.
                 block_bytes = block_bytes if block_bytes == num_channels * ((bits + 7) // 8) else 0
         elif chunk.name == b"data":
             return chunk.num_bytes // block_bytes if block_bytes and chunk.num_bytes < _UNKNOWN_BYTES else None
@@ -61,7 +61,7 @@ def _promised_by_aiff(file: ByteRange) -> int | None:
 
 
 def finish_wav(file: ByteRange) -> ByteRange:
-    """Give a WAV whose writer died before filling in the sizes (both 0) the sizes it should have."""
+    """Fill in the sizes of a WAV whose writer died before it could (both are 0)."""
     head = file.bytes_at(0, 12)
     if head != b"RIFF\0\0\0\0WAVE":
         return file

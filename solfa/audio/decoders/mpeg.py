@@ -1,8 +1,8 @@
-"""The frames of an MPEG audio stream (mp3), to know exactly how long it is.
+"""Count the frames of an MPEG audio stream (mp3), to know exactly how long it is.
 
-libsndfile believes the frame count of a Xing header. Where there is none it guesses the length from the first frame's
-bit rate and then refuses to read further: a variable-rate file of 20 s was cut to 7.7 s. So the frames of such a file
-are counted here (headers only, nothing is decoded), and the decoder is given a Xing header that says so.
+libsndfile believes the frame count of a Xing header. Without one, it guesses the length from the first frame's bit
+rate and then refuses to read further: a variable-rate file of 20 s was cut to 7.7 s. So the frames of such a file are
+counted here (headers only, nothing is decoded), and the decoder is given a Xing header with the right count.
 Layout: ISO/IEC 11172-3, section 2.4.1.3. A Xing header is a frame without sound: `Xing`, flags, frames, bytes.
 """
 
@@ -20,7 +20,7 @@ _TAGS = (b"Xing", b"Info")
 _SEARCH_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 20
 _DECODER_DELAY = 529
-"""Samples that a decoder drops at the beginning once a Xing header tells it that the stream is complete."""
+"""Samples that a decoder drops at the start once a Xing header tells it that the stream is complete."""
 _TAG_BITRATE_INDEX = 9
 """128 or 80 kbit/s: the shortest frame (at 48 and 24 kHz) still has room for the tag."""
 
@@ -63,7 +63,7 @@ def _tag_end(file: ByteRange, position: int) -> int:
 
 
 def _next_frame(file: ByteRange, position: int) -> int | None:
-    """Find the first position from here where two frames of one kind follow each other."""
+    """Find the first position from here where two frames of the same kind follow each other."""
     window = file.bytes_at(position, _SEARCH_BYTES)
     found = window.find(b"\xff")
     while found >= 0:
@@ -80,14 +80,14 @@ def _continues(file: ByteRange, position: int, frame: Frame) -> bool:
 
 
 def first_frame(file: ByteRange) -> int | None:
-    """Find where the sound begins; None if this is no mp3."""
+    """Find where the sound begins; None if this is not an mp3."""
     return _next_frame(file, _tag_end(file, 0))
 
 
 def has_complete_header(file: ByteRange, position: int) -> bool:
     """Tell whether the frame at `position` is a Xing header that counts all frames of the file.
 
-    Files joined end to end begin with the header of their first part: sound after the announced end shows it.
+    Files joined end to end begin with the header of their first part; sound after its announced end gives them away.
     """
     frame = parse_frame(file.bytes_at(position, 4))
     assert frame is not None

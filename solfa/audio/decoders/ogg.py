@@ -1,7 +1,7 @@
 """The pages of an Ogg file: where its links begin, and how far a seek can be trusted (RFC 3533).
 
-A chained Ogg is several complete files, one after the other. libsndfile reads the first and is silent about the rest,
-so each link is decoded as a file of its own.
+A chained Ogg is several complete files, one after the other. libsndfile reads the first and silently drops the rest,
+so each link is decoded as a separate file.
 """
 
 import struct
@@ -56,7 +56,7 @@ def last_pages(file: ByteRange) -> list[Page]:
         page = read_page(file, start + found)
         if page is not None:
             pages.append(page)
-        # A page is stepped over as a whole: the four letters may also occur within its sound.
+        # Skip whole pages: the four letters may also occur inside the audio data.
         found = tail.find(MAGIC, found + (page.num_bytes if page else 1))
     return pages
 
@@ -69,7 +69,7 @@ def find_links(file: ByteRange) -> list[Link]:
         return [Link(0, file.size)]
     starts, within_heads, position = [0], True, 0
     while (page := read_page(file, position)) is not None:
-        # The heads of multiplexed streams stand together; a head after anything else begins the next link.
+        # The heads of multiplexed streams come together; a head after anything else begins the next link.
         if page.is_first and not within_heads:
             starts.append(position)
         within_heads = page.is_first
@@ -78,7 +78,7 @@ def find_links(file: ByteRange) -> list[Link]:
 
 
 def last_page_granules(file: ByteRange) -> int | None:
-    """Compute how long the last page lasts, in granules; None if there are not two pages to tell it from.
+    """Compute the length of the last page in granules; None if there are fewer than two pages to tell it from.
 
     libsndfile places a seek into the last page wrongly, because that page's position is the end of the sound and not
     the end of its last block (measured: 70 of 100 seeks into the last 3,000 samples of a Vorbis file were shifted).

@@ -1,9 +1,9 @@
 """Decode m4a, aac, mp4, webm and other containers with PyAV (the extra `solfa[av]`).
 
-Containers round their time stamps (webm to a millisecond) and announce durations that are not what decodes, so a file
-is decoded once to learn where each frame begins; afterwards a span starts at a frame whose place is known.
-Spans are equal to the whole to the last bit, except that AAC may replace noise by noise of its own (perceptual noise
-substitution), which then depends on where decoding started; the same span is always the same.
+Containers round their time stamps (webm to a millisecond) and announce durations that differ from what is decoded, so
+a file is decoded once to learn where each frame begins; after that, a span starts at a frame whose position is known.
+Spans equal the whole file to the last bit, except that AAC may replace noise with generated noise (perceptual noise
+substitution), which then depends on where decoding started; the same span always gives the same samples.
 """
 
 import bisect
@@ -31,7 +31,7 @@ PREFIX = "AV/"
 class _Index:
     info: AudioInfo
     stamps: list[int] = field(default_factory=list)
-    """Time stamp of every frame that has a larger one than all before it."""
+    """Time stamps of the frames, each larger than all before it; frames with a smaller one are left out."""
     starts: list[int] = field(default_factory=list)
     """First sample of those frames."""
 
@@ -75,7 +75,7 @@ def _index(file: ByteRange) -> _Index:
 
 
 class _Identity:
-    """An open file that compares by what it is, so that its index is made once per process."""
+    """An open file that compares equal to the same file opened again, so its index is built once per process."""
 
     def __init__(self, file: ByteRange, identity: tuple[int, ...]) -> None:
         self.file: ByteRange | None = file
@@ -96,7 +96,7 @@ def _index_of(identity: _Identity) -> _Index:
         num_samples = 0
         for frame in container.decode(stream):
             if (frame.sample_rate, frame.layout.nb_channels) != index.info[:2]:
-                raise AudioError("changes its sample rate or channels on the way; convert it first")
+                raise AudioError("changes its sample rate or channels partway through; convert it first")
             if frame.pts is not None and (not index.stamps or frame.pts > index.stamps[-1]):
                 index.stamps.append(frame.pts)
                 index.starts.append(num_samples)
@@ -114,7 +114,7 @@ def decode(file: ByteRange, info: AudioInfo, start: int, stop: int) -> Samples:
     with _open(file) as (container, stream):
         parts = _decode_from(container, stream, index, entry, start, stop)
     if parts is None:
-        # The container cannot seek to a known frame (raw AAC has no time stamps): go there on foot.
+        # The container cannot seek to a known frame (raw AAC has no time stamps): decode from the start.
         with _open(file) as (container, stream):
             parts = _decode_from(container, stream, index, 0, start, stop)
     return np.concatenate(parts) if parts else np.zeros((0, info.num_channels), np.float32)

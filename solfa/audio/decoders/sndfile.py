@@ -1,8 +1,8 @@
 """Decode with libsndfile: exact lengths, and seeks that give the same samples as decoding from the start.
 
 Measured with libsndfile 1.2.2, spans compared with the whole file: WAV, AIFF, FLAC and Vorbis are bit-equal, Opus is
-after a pre-roll, mp3 is within 9e-8 (the synthesis filter rounds differently depending on where it was started).
-soundfile seeks after every read, so reading in small blocks is a chain of seeks: a span is read in one call.
+bit-equal after a pre-roll, and mp3 is within 9e-8 (its synthesis filter rounds differently depending on where it was
+started). soundfile seeks after every read, so reading small blocks means many seeks: a span is read in one call.
 """
 
 import io
@@ -28,7 +28,7 @@ _OPUS_RATE = 48000
 _MPEG_PREROLL = 128 * 576
 """At the lowest bit rates a frame borrows bits from up to 85 frames before it; without them it decodes to noise."""
 _UNKNOWN_SAMPLES = 2**62
-"""libsndfile's answer where a FLAC header leaves the length open is near 2^63."""
+"""libsndfile reports a length near 2^63 if a FLAC header does not give one."""
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def _open(file: ByteRange) -> Iterator[Any]:
         with soundfile.SoundFile(io.BufferedReader(file, _BUFFER_BYTES)) as sound:
             yield sound
     except (soundfile.SoundFileError, TypeError) as error:
-        # TypeError: a file that soundfile takes for headerless PCM, of which it would need to be told the rate.
+        # TypeError: soundfile takes the file for headerless PCM, and would have to be told its rate.
         reason = (getattr(error, "error_string", None) or str(error)).removeprefix("Error : ").rstrip(".")
         raise AudioError(f"cannot be decoded: {file.fault or reason}") from None
 
@@ -50,7 +50,7 @@ def measure(file: ByteRange) -> AudioInfo:
     with _open(prepared) as sound:
         info = _info(sound)
         if prepared.prefix and info.format.startswith("MP3"):
-            # Our count of frames and the decoder's may differ in a damaged stream: what it delivers is what counts.
+            # In a damaged stream our frame count and the decoder's may differ: what the decoder delivers counts.
             info = info._replace(num_samples=_deliverable(sound, info.num_samples))
     promised = chunk_lists.promised_samples(file)
     if promised is None or promised <= info.num_samples:
@@ -60,7 +60,7 @@ def measure(file: ByteRange) -> AudioInfo:
 
 def _info(sound: Any) -> AudioInfo:
     if sound.frames >= _UNKNOWN_SAMPLES:
-        raise AudioError("its header does not say how long it is (a stream that was not finished); encode it again")
+        raise AudioError("its header does not say how long it is (an unfinished stream); encode it again")
     return AudioInfo(sound.samplerate, sound.channels, sound.frames, f"{sound.format}/{sound.subtype}")
 
 
@@ -89,7 +89,7 @@ def _measure_chain(file: ByteRange) -> AudioInfo:
 
 
 def _prepare(file: ByteRange, num_samples: int | None) -> ByteRange:
-    """Put a correct header before a stream that has none; `num_samples` saves counting it again."""
+    """Prepend a correct header to a stream that has none; given `num_samples`, nothing is counted again."""
     finished = chunk_lists.finish_wav(file)
     if finished is not file or file.bytes_at(0, 4) in (b"RIFF", b"RF64", b"FORM", b"fLaC", ogg.MAGIC):
         return finished

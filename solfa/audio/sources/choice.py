@@ -1,4 +1,4 @@
-"""Open whatever a user calls a collection of audio."""
+"""Open any kind of audio collection a user may name."""
 
 import os
 import re
@@ -52,7 +52,7 @@ def open_source(source: str | Path, *, audio_root: Path | None = None) -> AudioS
 
 
 def expand_numbers(pattern: str) -> list[str]:
-    """Write out `{000..031}`, every range of it, keeping leading zeros."""
+    """Expand every range such as `{000..031}`, keeping leading zeros."""
     found = _NUMBERS.search(pattern)
     if found is None:
         return [pattern]

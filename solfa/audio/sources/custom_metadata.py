@@ -1,4 +1,4 @@
-"""Run a stable-audio-tools `get_custom_metadata(info, audio) -> dict` of the user's own."""
+"""Run the user's own stable-audio-tools function `get_custom_metadata(info, audio) -> dict`."""
 
 import importlib.util
 import logging
@@ -20,7 +20,7 @@ from solfa.files.printable_names import escape_path
 logger = logging.getLogger(__name__)
 
 METADATA_ERROR = "metadata_error"
-"""The metadata field that names values which are not JSON."""
+"""The metadata field that lists values which are not JSON."""
 
 
 class LazyAudio:
@@ -61,14 +61,14 @@ class CustomMetadata:
     function: Callable[[dict[str, Any], LazyAudio], Mapping[str, Any]]
 
     def describe(self, recording: Recording, location: Location) -> Recording | None:
-        """Add what the function says; None where it rejects the recording, an error where it fails."""
+        """Add the metadata the function returns; None if it rejects the recording, with an error if it fails."""
         try:
             info = probe(location)
         except AudioError as error:
             return replace(recording, error=str(error))
         try:
             found = dict(self.function(_item_info(recording, location, info), LazyAudio(location, info)))
-        # The function is not ours: whatever it raises is a fault of this one recording.
+        # The function is not ours: whatever it raises counts as a failure of this one recording.
         except Exception as error:
             return replace(recording, error=f"get_custom_metadata failed: {type(error).__name__}: {error}")
         if found.pop("__reject__", False):
@@ -96,7 +96,7 @@ def _json_values(found: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     refused = []
     for name, value in found.items():
-        # Numbers of numpy and torch, and their arrays, know how to become plain ones.
+        # Numbers and arrays of numpy and torch can convert themselves to plain values.
         plain = value.tolist() if hasattr(value, "tolist") else value
         if _is_json(plain):
             values[str(name)] = clean(plain)

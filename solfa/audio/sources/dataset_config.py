@@ -1,8 +1,8 @@
 """The dataset JSON of stable-audio-tools: folders (`audio_dir`) and local WebDataset tars (`wds`).
 
-A `custom_metadata_module` is Python of the user's own, run only because the config names it. It is asked once per
-recording, while the source is listed, with what stable-audio-tools gives it: `info` (path, relpath, sample_rate,
-seconds_total, ...) and `audio`, which decodes the recording only when the module touches it.
+A `custom_metadata_module` is the user's own Python, run only because the config names it. It is called once per
+recording, while the source is listed, with what stable-audio-tools passes it: `info` (path, relpath, sample_rate,
+seconds_total, ...) and `audio`, which is decoded only if the module uses it.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class DatasetEntry(Config):
 
 
 class DatasetConfig(Config):
-    """A dataset config. `random_crop` and `drop_last` are accepted for training; every recording is listed once."""
+    """A dataset config; `random_crop` and `drop_last` only concern training, so they change nothing here."""
 
     dataset_type: Literal["audio_dir", "wds", "s3", "pre_encoded"]
     datasets: tuple[DatasetEntry, ...]
@@ -52,7 +52,7 @@ class Collection:
 
 @dataclass(frozen=True)
 class DatasetConfigSource:
-    """The recordings of all collections, their keys beginning with the collection's id."""
+    """The recordings of all collections; each key starts with the collection's id."""
 
     root: Path
     collections: tuple[Collection, ...]
@@ -74,7 +74,7 @@ class DatasetConfigSource:
 
 
 def open_dataset_config(path: Path, audio_root: Path | None) -> DatasetConfigSource:
-    """Read a dataset config; relative paths are looked for below `audio_root`, the config's folder, and here."""
+    """Read a dataset config; relative paths are tried below `audio_root`, the config's folder, and here."""
     where = escape_path(path)
     try:
         values: dict[str, Any] = parse_strict(path.read_bytes())
@@ -83,14 +83,14 @@ def open_dataset_config(path: Path, audio_root: Path | None) -> DatasetConfigSou
     values.setdefault("datasets", ())
     config = parse_config(DatasetConfig, values, where)
     if config.dataset_type == "pre_encoded":
-        raise ConfigError(f"{where}: holds latents that are already encoded; bring them in with `solfa import`")
+        raise ConfigError(f"{where}: contains latents that are already encoded; load them with `solfa import`")
     if config.dataset_type == "s3":
         raise ConfigError(f"{where}: dataset_type 's3' is not supported; copy the tars here and use 'wds' with a path")
     if not config.datasets:
         raise ConfigError(f"{where}: datasets: expected at least one entry with an id and a path, found none")
     ids = [entry.id for entry in config.datasets]
     if len(set(ids)) < len(ids):
-        raise ConfigError(f"{where}: datasets: expected every id once, found {', '.join(ids)}")
+        raise ConfigError(f"{where}: datasets: expected unique ids, found {', '.join(ids)}")
     bases = [base for base in (audio_root, path.parent, Path()) if base is not None]
     collections = [_open_collection(entry, config.dataset_type, bases, where) for entry in config.datasets]
     return DatasetConfigSource(audio_root or path.parent, tuple(collections))

@@ -14,7 +14,7 @@ from solfa.files.printable_names import escape_path, unescape_path
 
 @dataclass(frozen=True)
 class FolderSource:
-    """Every audio file below `root`, with the captions and metadata beside it, and every member of every tar."""
+    """Every audio file below `root`, with the captions and metadata next to it, and every member of every tar."""
 
     root: Path
 

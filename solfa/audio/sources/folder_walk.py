@@ -1,4 +1,4 @@
-"""List the audio files and tars below a folder, in an order that does not depend on the file system."""
+"""List the audio files and tars below a folder in an order that does not depend on the file system."""
 
 import os
 from collections.abc import Iterator
@@ -12,14 +12,14 @@ TAR_EXTENSIONS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 
 class Found(NamedTuple):
-    """A path below the folder, escaped, and why it cannot be entered if it is a folder that cannot."""
+    """An escaped path below the folder; for a folder that cannot be entered, also why."""
 
     name: str
     error: str | None = None
 
 
 def is_tar_name(name: str) -> bool:
-    """Tell whether a name is a tar's, compressed or not."""
+    """Tell whether a name is that of a tar, compressed or not."""
     return name.lower().endswith(TAR_EXTENSIONS)
 
 
@@ -33,7 +33,7 @@ def _walk(folder: Path, below: str, ancestors: frozenset[tuple[int, int]]) -> It
         status = folder.stat()
         identity = (status.st_dev, status.st_ino)
         if identity in ancestors:
-            # A link that leads back to where we came from.
+            # A link back to a folder we are already in.
             return
         with os.scandir(folder) as entries:
             children = [(entry.name, _is_folder(entry)) for entry in entries if not entry.name.startswith(".")]
@@ -51,5 +51,5 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError:
-        # A link into itself: not a folder; if its name is audio it becomes a recording with a reason.
+        # A link to itself is not a folder; if it is named like audio, it becomes a recording with a reason.
         return False

@@ -1,4 +1,4 @@
-"""Names for recordings that stay the same and never collide."""
+"""Keys for recordings: stable names that never collide."""
 
 
 class UniqueKeys:

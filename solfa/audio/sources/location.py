@@ -1,4 +1,4 @@
-"""From a recording, or the row that was kept of it, back to its bytes."""
+"""Find the bytes of a recording, from the recording itself or from its stored row."""
 
 from pathlib import Path
 
@@ -26,6 +26,6 @@ def locate_recording(root: Path, recording: Recording) -> Location:
 
 
 def uri_below(root: Path, path: Path) -> str:
-    """Spell a path relative to `root` where it lies below it, else absolute."""
+    """Write a path relative to `root` if it is below it, otherwise absolute."""
     absolute, base = path.absolute(), root.absolute()
     return escape_path(absolute.relative_to(base) if absolute.is_relative_to(base) else absolute)

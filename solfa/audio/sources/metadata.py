@@ -1,4 +1,4 @@
-"""What a source says about a recording: JSON values, a caption, and the files beside the audio."""
+"""What a source says about a recording: JSON values, a caption, and the files next to the audio."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ def find_caption(metadata: Mapping[str, Any]) -> str | None:
 
 
 def merge_sidecars(text: bytes | None, object_text: bytes | None) -> tuple[str | None, dict[str, Any]]:
-    """Combine a `.txt` caption and a `.json` object; the caption of the `.txt` comes first."""
+    """Combine a `.txt` caption and a `.json` object; the caption in the `.txt` wins."""
     metadata: dict[str, Any] = {}
     faults = []
     if object_text is not None:
@@ -46,7 +46,7 @@ def merge_sidecars(text: bytes | None, object_text: bytes | None) -> tuple[str |
 
 
 def read_sidecars(audio: Path) -> tuple[str | None, dict[str, Any]]:
-    """Read `x.txt` and `x.json` beside `x.wav`."""
+    """Read `x.txt` and `x.json` next to `x.wav`."""
     text, text_fault = _read_sidecar(audio.with_suffix(".txt"))
     object_text, object_fault = _read_sidecar(audio.with_suffix(".json"))
     caption, metadata = merge_sidecars(text, object_text)

@@ -1,7 +1,7 @@
 """A table of recordings: CSV, TSV, JSONL, and the manifests of AudioCraft.
 
-The audio of a row is found by a path, relative to the audio root or to the table's folder, or by a YouTube id. A table
-may come from anywhere, so a path counts only if it resolves, links included, to something inside these two folders.
+A row names its audio by a path, relative to the audio root or to the table's folder, or by a YouTube id. A table may
+come from anywhere, so a path counts only if it resolves, links included, to something inside these two folders.
 """
 
 import re
@@ -29,14 +29,14 @@ _YTID_IN_NAME = re.compile(r"\[([A-Za-z0-9_-]{11})\]")
 
 
 class Resolved(NamedTuple):
-    """Where a row's path leads, or why it leads nowhere."""
+    """The file a row's path leads to, or why there is none."""
 
     path: Path
     error: str | None = None
 
 
 def resolve_inside(name: str, bases: tuple[Path, ...]) -> Resolved:
-    """Follow a path of a table from each base, accepting only what ends inside one of them."""
+    """Resolve a path of a table against each base; accept it only if it ends up inside one of them."""
     roots = [base.resolve() for base in bases]
     outside = False
     for base in bases:
@@ -52,8 +52,8 @@ def resolve_inside(name: str, bases: tuple[Path, ...]) -> Resolved:
     if outside:
         return Resolved(
             bases[0] / name,
-            f"the path {escape_path(name)} leads out of {folders}; if the audio is meant to be there, "
-            "name a folder that holds it as `audio_root`",
+            f"the path {escape_path(name)} leads out of {folders}; if that is where the audio should be, "
+            "name a folder that contains it as `audio_root`",
         )
     return Resolved(bases[0] / name, f"no such file: {escape_path(name)} below {folders}")
 
@@ -127,7 +127,7 @@ class TableSource:
         return escape_path(path)
 
     def _sidecar(self, recording: Recording, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Read the JSON that AudioCraft keeps beside the audio, or where `info_path` says."""
+        """Read the JSON that AudioCraft keeps next to the audio, or the one that `info_path` names."""
         if not values.keys() >= _AUDIOCRAFT_FIELDS:
             return {}
         info_path = values.get("info_path")
@@ -166,7 +166,7 @@ def _own_id(values: Mapping[str, Any]) -> str | None:
 
 
 def _index_ytids(base: Path) -> dict[str, str]:
-    """Map stems, and what stands in brackets as in yt-dlp's names, to paths; a plain stem comes first."""
+    """Map file stems, and ids in brackets as in yt-dlp's names, to paths; a plain stem wins."""
     stems: dict[str, str] = {}
     bracketed: dict[str, str] = {}
     for found in walk(base):

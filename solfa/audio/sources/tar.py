@@ -1,6 +1,6 @@
-"""WebDataset tars, read header by header: members are never extracted, only their byte ranges are noted.
+"""WebDataset tars, read header by header: members are never extracted, only their byte ranges are recorded.
 
-Members that share a name up to the first dot and follow each other are one group: `0001.flac 0001.json 0001.txt`.
+Consecutive members that share a name up to the first dot form a group: `0001.flac 0001.json 0001.txt`.
 """
 
 import io
@@ -23,7 +23,7 @@ _MAGICS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 
 
 class Member(NamedTuple):
-    """A tar member: its escaped name, where its bytes are, and why they must not be read."""
+    """A tar member: its escaped name, where its bytes are, and why they must not be read, if so."""
 
     name: str
     offset: int
@@ -55,7 +55,7 @@ def tar_fault(path: Path) -> str | None:
 
 
 class _HeaderFile(io.RawIOBase):
-    """What `tarfile` reads headers from: it may neither read much at once nor go back and loop for ever."""
+    """The file that `tarfile` reads headers from; it refuses huge reads and going back, which could loop forever."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
@@ -77,7 +77,7 @@ class _HeaderFile(io.RawIOBase):
 
 
 def _members(file: io.BufferedReader, num_bytes: int) -> Iterator[Member]:
-    """List the members; where the tar is damaged, end with a member without a name that says so."""
+    """List the members; if the tar is damaged, the last member has no name and says why."""
     try:
         yield from _intact_members(file, num_bytes)
     except (tarfile.TarError, OSError, EOFError) as error:
@@ -89,9 +89,9 @@ def _intact_members(file: io.BufferedReader, num_bytes: int) -> Iterator[Member]
         for info in archive:
             if not info.isdir():
                 yield Member(escape_path(info.name), info.offset_data, info.size, _fault(info, num_bytes))
-            # tarfile would keep every header it has seen.
+            # tarfile would keep every header it has seen in memory.
             archive.members.clear()  # type: ignore[attr-defined]
-        # tarfile takes an invalid header for the end; the end is a block of zeros, or nothing.
+        # tarfile takes an invalid header for the end; the real end is a block of zeros, or nothing.
         file.seek(archive.offset)
         if file.read(tarfile.BLOCKSIZE).strip(b"\0"):
             raise tarfile.ReadError(f"an invalid header at byte {archive.offset:,}")
@@ -109,7 +109,7 @@ def _fault(info: tarfile.TarInfo, num_bytes: int) -> str | None:
 
 
 def tar_recordings(path: Path, *, uri: str) -> Iterator[Recording]:
-    """Describe every audio member; a tar that cannot be read (further) is one recording with a reason."""
+    """Describe every audio member; a tar that cannot be read, or read on, gives one recording with a reason."""
     fault = tar_fault(path)
     if fault is not None:
         yield Recording(key=uri, uri=uri, error=fault)
@@ -139,7 +139,7 @@ def _group_recordings(path: Path, group: list[Member], uri: str, keys: UniqueKey
         if member.error is not None:
             yield Recording(key=key, uri=uri, member=member.name, error=member.error)
             continue
-        # `song.v1.wav` belongs to `song.v1.json`, or, as WebDataset has it, to `song.json`.
+        # `song.v1.wav` belongs to `song.v1.json` or, by WebDataset's rule, to `song.json`.
         stems = (member.name.rpartition(".")[0], _group_of(member).removeprefix("/"))
         text, text_fault = _sidecar(path, by_name, stems, ".txt")
         object_text, object_fault = _sidecar(path, by_name, stems, ".json")

@@ -1,1 +1,1 @@
-"""Codecs whose weights come with Solfa as package data, a directory each; `release` reads them."""
+"""Codecs whose weights ship with Solfa as package data, one directory each; `release` reads them."""

@@ -1,13 +1,13 @@
-"""Codecs whose weights come with Solfa as package data, a directory each. A name never gets other weights.
+"""Codecs whose weights ship with Solfa as package data, one directory each. A name never gets different weights.
 
     solfa_24khz/
       config.json         what `solfa export-codec` wrote
-      model.safetensors   likewise
+      model.safetensors   the same
       release.json        {"name": "solfa_24khz", "version": 1, "fingerprint": ".."}
       README.md           what it was trained on, and how well it does
 
-The fingerprint is that of the codec with all its codebooks in float32, which every dataset made with it holds, too. It
-covers the architecture and all weights, so a damaged or exchanged file is refused when the codec is loaded.
+The fingerprint is that of the codec with all its codebooks in float32; every dataset made with it stores it too. It
+covers the architecture and all weights, so a damaged or replaced file is refused when the codec is loaded.
 """
 
 from collections.abc import Mapping
@@ -27,34 +27,34 @@ RELEASE = "release.json"
 
 
 class Release(Config):
-    """What was released: once it is out, none of it changes."""
+    """What was released; nothing of it changes afterwards."""
 
     name: str
     version: PositiveInt
-    """Counts the trainings that were released; each has a name of its own."""
+    """Counts the released trainings; each has its own name."""
     fingerprint: str = Field(pattern="^[0-9a-f]{64}$")
 
 
 def load_built_in(checkpoint: Checkpoint, options: Mapping[str, object]) -> OwnCodec:
-    """Load a codec from the directory of its release, and refuse one that is not what was released."""
+    """Load a codec from its release directory; refuse it if it is not what was released."""
     directory = Path(checkpoint.location)
     release = read_release(directory)
     codec = OwnCodec.from_checkpoint(checkpoint, options)
     found = released_fingerprint(codec)
     if found != release.fingerprint:
         raise ConfigError(
-            f"codec {checkpoint.name}: {directory}: expected the fingerprint {release.fingerprint[:16]}, as {RELEASE} "
-            f"has it, found {found[:16]}; its files were damaged or exchanged: install Solfa again"
+            f"codec {checkpoint.name}: {directory}: expected the fingerprint {release.fingerprint[:16]} from "
+            f"{RELEASE}, found {found[:16]}; its files are damaged or were replaced: reinstall Solfa"
         )
     return codec
 
 
 def read_release(directory: Path) -> Release:
-    """Read what a directory says about its release."""
+    """Read the release information of a directory."""
     return parse_config(Release, read_json(directory / RELEASE), str(directory / RELEASE))
 
 
 def released_fingerprint(codec: OwnCodec) -> str:
-    """Give the fingerprint with all codebooks in float32, however the codec was loaded."""
+    """Return the fingerprint with all codebooks in float32, however the codec was loaded."""
     whole = {"options": {"num_codebooks": codec.model.config.num_codebooks}, "precision": "fp32"}
     return value_sha256({**codec.description, **whole})

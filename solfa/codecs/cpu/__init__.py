@@ -1,7 +1,7 @@
 """Faster encoders for CPUs: the same arithmetic as the plain modules, in pieces that stay in the cache.
 
 A codec's first layers turn one second of audio into tens of megabytes of activations; computed over a whole clip, each
-of them is written to memory the kernel has to clear first and is read back by the next layer. Here the layers between
-two downsamplings are computed together for one short piece of time after another, each piece with the few samples
-around it that its convolutions see. No value is approximated and none depends on how the pieces were cut.
+of them is written to memory that the kernel has to clear first, and read back by the next layer. Here the layers
+between two downsamplings are computed together, one short piece of time after another, each piece with the few samples
+around it that its convolutions see. No value is approximated, and none depends on where the pieces were cut.
 """

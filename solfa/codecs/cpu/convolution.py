@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from solfa.codecs.cpu.tiles import Geometry, Window, split_evenly, windows_of
 
-# torch gives a convolution to oneDNN only above this many input elements (use_mkldnn in ATen's Convolution.cpp). Both
-# kernels are right up to rounding, but a piece should be rounded as the whole clip is.
+# torch hands a convolution to oneDNN only above this many input elements (use_mkldnn in ATen's Convolution.cpp). Both
+# kernels are correct up to rounding, but a piece should be rounded the way the whole clip is.
 ONEDNN_ELEMENTS = 20480
 
 TILE_BYTES = 1 << 21
@@ -29,7 +29,7 @@ class Padding:
     """As `torch.nn.functional.pad` names it."""
     by_convolution: bool = False
     """The plain module leaves the padding to the convolution. oneDNN chooses its kernel by that padding, so every piece
-    asks for it, too, and drops what it touched: then all pieces round as the plain module does."""
+    asks for it too and drops the outputs it touched: then all pieces round as the plain module does."""
     completes_last_frame: bool = False
     """Pad on the right until the last stride is full, so that no sample is left out."""
 
@@ -61,13 +61,13 @@ def span_of(kernel_size: int, dilation: int) -> int:
 
 
 def fold(conv: nn.Conv1d, padding: Padding) -> Convolution:
-    """Take the weights out of `conv`; a weight norm is computed here, once instead of at every call."""
+    """Take the weights out of `conv`; a weight norm is computed once here instead of at every call."""
     bias = None if conv.bias is None else conv.bias.detach()
     return Convolution(conv.weight.detach().contiguous(), bias, conv.stride[0], conv.dilation[0], padding)
 
 
 class Placed(NamedTuple):
-    """A convolution, its place in the clip and what it reads for the piece at hand."""
+    """A convolution, its place in the clip, and what it reads for the current piece."""
 
     conv: Convolution
     geometry: Geometry
@@ -112,7 +112,7 @@ class Stage(NamedTuple):
 
     @property
     def frames_per_tile(self) -> int:
-        """Output frames of a piece; large weights, which are re-ordered for every piece, ask for longer ones."""
+        """Output frames of a piece; large weights, which are reordered for every piece, need longer ones."""
         last = self.convolutions[-1]
         weight_bytes = sum(conv.weight.numel() * conv.weight.element_size() for conv in self.convolutions)
         bytes_per_frame = last.weight.shape[1] * last.stride * last.weight.element_size()
@@ -134,14 +134,14 @@ def run_stage(stage: Stage, x: Float[Tensor, "1 C N"]) -> Float[Tensor, "1 Z T"]
     for first, last in split_evenly(num_frames, stage.frames_per_tile):
         windows = windows_of(chain, first, last)
         placed = map(Placed, stage.convolutions, chain, windows)
-        # Contiguous, because on strided rows torch computes the last elements of each with other instructions.
+        # Contiguous, because torch computes the last elements of strided rows with different instructions.
         piece = x[..., windows[0].start : windows[0].stop].contiguous()
         out[..., first:last] = stage.compute(piece, placed)
     return out
 
 
 def run_stages(stages: Sequence[Stage], audio: Float[Tensor, "B C N"]) -> Float[Tensor, "B Z T"]:
-    """Compute all stages, clip by clip, so that no clip's numbers depend on the others of its batch."""
+    """Compute all stages clip by clip, so that no clip's numbers depend on the rest of its batch."""
     clips = []
     for clip in torch.split(audio, 1):
         for stage in stages:

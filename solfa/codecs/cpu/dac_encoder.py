@@ -79,10 +79,10 @@ def _stage(convolutions: Sequence[nn.Conv1d], compute: DacCompute) -> Stage:
 
 
 def fast_dac_encoder(encoder: nn.Module) -> Callable[[Float[Tensor, "B C N"]], Float[Tensor, "B Z T"]]:
-    """Build a faster equal of the encoder of a transformers `DacModel`, from its weights as they are now.
+    """Build a faster equivalent of the encoder of a transformers `DacModel`, from its current weights.
 
-    It computes no gradients. The encoder itself is returned on devices other than the CPU and for dtypes of less than
-    32 bits; clips of less than two frames are given to it, too, one by one.
+    It computes no gradients. On other devices than the CPU and for dtypes below 32 bits, the encoder itself is
+    returned; clips shorter than two frames are also passed to it, one by one.
     """
     if any(p.device.type != "cpu" or p.dtype not in (torch.float32, torch.float64) for p in encoder.parameters()):
         return encoder

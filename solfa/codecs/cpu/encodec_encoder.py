@@ -42,7 +42,7 @@ class SeanetCompute:
 
 
 def fold_padded(layer: Any) -> Convolution:
-    """Read a padded convolution, of transformers or ours: all on the left if causal, else the smaller half right."""
+    """Read a padded convolution (transformers' or ours): all on the left if causal, else the smaller half right."""
     total = span_of(layer.conv.kernel_size[0], layer.conv.dilation[0]) - layer.conv.stride[0]
     right = 0 if layer.causal else total // 2
     return fold(layer.conv, Padding(total - right, right, layer.pad_mode, completes_last_frame=True))
@@ -67,11 +67,11 @@ def read_stages(layers: Sequence[Any]) -> list[Stage]:
 
 
 def fast_encodec_encoder(model: nn.Module) -> Callable[[Float[Tensor, "B C N"]], Float[Tensor, "B Z T"]]:
-    """Build a faster equal of `model.encoder`, a SEANet as transformers or we lay it out, from its weights as they are.
+    """Build a faster equivalent of `model.encoder`, a SEANet laid out as in transformers or here, from its weights.
 
-    It computes no gradients. The encoder itself is returned where the fast one does not apply: devices other than the
-    CPU, dtypes of less than 32 bits, normalisation over time (EnCodec 48 kHz), other activations than EnCodec's. Very
-    short clips are given to it, too, one by one.
+    It computes no gradients. The encoder itself is returned if the fast one does not apply: on devices other than the
+    CPU, for dtypes below 32 bits, with normalisation over time (EnCodec 48 kHz) or with activations other than
+    EnCodec's. Very short clips are also passed to it, one by one.
     """
     encoder: Any = model.encoder
     if not _is_known(encoder):
@@ -95,7 +95,7 @@ def fast_encodec_encoder(model: nn.Module) -> Callable[[Float[Tensor, "B C N"]],
 
 
 def _is_known(encoder: Any) -> bool:
-    """Look at the parts: residual blocks, every activation an ELU, no norm but that of weights, in full precision."""
+    """Check the parts: residual blocks, every activation an ELU, only weight norms, full precision."""
     layers = list(getattr(encoder, "layers", ()))
     blocks = [layer for layer in layers if hasattr(layer, "block")]
     inner = [part for block in blocks for part in block.block]

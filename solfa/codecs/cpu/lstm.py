@@ -1,10 +1,10 @@
 """EnCodec's LSTM over many clips at once, rounded as for one clip alone.
 
-An LSTM reads all of its weights for every frame, for one clip or for many, so a batch costs little more than a clip.
-But oneDNN rounds the two differently. For one clip it computes the sums over the inputs of all frames first, and adds
-the sum over the previous hidden state at each frame; for several it runs both sums through one accumulator. It does so
-only where inputs and hidden states are equally wide. Hence the inputs get a few zero features here: they change no sum,
-and keep the sums apart. (Measured on torch 2.13: equal bits for 1 to 16 clips.)
+An LSTM reads all of its weights for every frame, whether for one clip or many, so a batch costs little more than a
+clip. But oneDNN rounds the two differently: for one clip it first computes the sums over the inputs of all frames and
+adds the sum over the previous hidden state at each frame; for several it runs both sums through one accumulator, but
+only if inputs and hidden states are equally wide. So the inputs get a few zero features here, which change no sum and
+keep the sums apart. (Measured on torch 2.13: equal bits for 1 to 16 clips.)
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 NUM_ZEROS = 8
 MIN_CLIPS = 4
-"""With fewer clips, one after the other is faster."""
+"""Fewer clips are faster one after the other."""
 
 
 def widen(lstm: nn.LSTM) -> list[nn.LSTM]:

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 ALIGNMENT = 16
-"""Matrix products compute the columns beyond a multiple of this with other instructions; those are never kept, unless
-they are the last columns of the whole clip, too."""
+"""Matrix products compute the columns beyond a multiple of this with different instructions; these are never kept,
+unless they are also the last columns of the whole clip."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Geometry:
     pad_left: int
     pad_right: int
     pads_itself: bool = False
-    """The convolution is asked for its (symmetric, zero) padding at every piece, not only at the ends of the clip."""
+    """The convolution applies its (symmetric, zero) padding to every piece, not only at the ends of the clip."""
 
     @property
     def num_out(self) -> int:
@@ -76,7 +76,7 @@ def windows_of(chain: Sequence[Geometry], first: int, last: int) -> list[Window]
 def split_evenly(num_frames: int, num_frames_per_tile: int) -> list[tuple[int, int]]:
     """Cut `[0, num_frames)` into pieces of at most `num_frames_per_tile` whose lengths differ by at most one.
 
-    A short last piece would be computed by another convolution kernel than its neighbours, with other rounding.
+    A short last piece would go through a different convolution kernel than its neighbours, and round differently.
     """
     num_tiles = max(1, -(-num_frames // max(1, num_frames_per_tile)))
     edges = [num_frames * tile // num_tiles for tile in range(num_tiles + 1)]

@@ -24,14 +24,14 @@ from solfa.pretrained.tensors import weights_sha256
 
 
 class DacOptions(Config):
-    """What a user may choose about DAC."""
+    """The options of DAC."""
 
     num_codebooks: int | None = Field(default=None, ge=1)
-    """The first K codebooks; None takes all."""
+    """Keep the first K codebooks; None keeps all."""
 
 
 class DacArchitecture(Config):
-    """What changes the numbers and is not visible in the weights."""
+    """Settings that change the numbers but do not show in the weights."""
 
     sample_rate: int
     num_channels: int
@@ -124,7 +124,7 @@ class DacCodec:
         return Encoded(codes.transpose(1, 2).contiguous(), audio.shape[-1])
 
     def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:
-        """Decode; where the decoder's odd strides leave a few samples short, the end is zeros."""
+        """Decode; if the decoder's odd strides leave it a few samples short, zeros are appended."""
         batch, single = as_batch(encoded, self._device)
         with exact_inference():
             hidden = self.model.quantizer.from_codes(batch.array.long().transpose(1, 2))[0]  # type: ignore[operator]

@@ -1,15 +1,15 @@
 """EnCodec (arXiv 2210.13438), with the model of HF transformers: 24 kHz, MusicGen's 32 kHz, and 48 kHz stereo.
 
-24 and 32 kHz see a clip as a whole: T = ceil(N / hop_length).
+The 24 and 32 kHz models encode a clip as a whole: T = ceil(N / hop_length).
 
-48 kHz cuts it into chunks of `chunk_length` samples (1 s) every `chunk_stride` (0.99 s), divides each by its loudness,
-and encodes each on its own. Chunk i covers the samples [i * chunk_stride, min(i * chunk_stride + chunk_length, N)),
-for every i with i * chunk_stride < N, and has ceil(length / hop_length) frames. The library holds chunks as
-[F, B, K, 150], the last one padded with zeros that no audio stands for; here the frames that exist are joined in time:
+The 48 kHz model cuts it into chunks of `chunk_length` samples (1 s) every `chunk_stride` (0.99 s), divides each by its
+loudness, and encodes it separately. Chunk i covers the samples [i * chunk_stride, min(i * chunk_stride + chunk_length,
+N)), for every i with i * chunk_stride < N, and has ceil(length / hop_length) frames. The library keeps chunks as
+[F, B, K, 150], the last one padded with zeros that belong to no audio; here only the real frames are joined in time:
 
     array [B, T, K] = frames of chunk 0 | frames of chunk 1 | ... | frames of chunk F - 1        scales [B, F]
 
-All lengths follow from N alone, so array, scales and num_samples are enough to decode.
+All lengths follow from N alone, so the array, scales and num_samples are enough to decode.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,14 +47,14 @@ ARCHITECTURE = (
     "trim_right_ratio",
     "codebook_size",
 )
-"""Config values that change the numbers; everything else shows in the weights."""
+"""Config values that change the numbers but do not show in the weights."""
 
 
 class EncodecOptions(Config):
-    """What a user may choose about EnCodec."""
+    """The options of EnCodec."""
 
     num_codebooks: int | None = Field(default=None, ge=1)
-    """The first K codebooks; None takes those of the checkpoint's largest bandwidth."""
+    """Keep the first K codebooks; None keeps those of the checkpoint's largest bandwidth."""
 
 
 @final
@@ -95,7 +95,7 @@ class EncodecCodec:
         self.model, self._device, self._normalize = model, checkpoint.device, config.normalize
         self._encoder: Callable[[Tensor], Tensor] = encoder or fast_encodec_encoder(model)
         self._quantize = clip_by_clip(lambda latents: model.quantizer.encode(latents, self._bandwidth).permute(1, 2, 0))
-        # The quantizer takes kilobits per second and rounds down to codebooks: half a codebook more is safe.
+        # The quantizer takes kilobits per second and rounds down to codebooks: adding half a codebook is safe.
         bits_per_codebook = log2(config.codebook_size) * config.frame_rate
         self._bandwidth = (self.num_codebooks + 0.5) * bits_per_codebook / 1000
 
@@ -132,7 +132,7 @@ class EncodecCodec:
         batch, single = as_batch(encoded, self._device)
         if self._normalize and batch.scales is None:
             raise ConfigError(
-                f"codec {self.name}: expected scales beside the codes, found none; store them with the clip"
+                f"codec {self.name}: expected scales along with the codes, found none; store them with the clip"
             )
         chunks = self._chunks(batch.num_samples)
         frames = self._split(batch.array.long(), chunks)
@@ -149,7 +149,7 @@ class EncodecCodec:
         if sum(num_frames) != codes.shape[1]:
             raise ConfigError(
                 f"codec {self.name}: expected {sum(num_frames)} frames for {chunks.num_samples} samples, "
-                f"found {codes.shape[1]}; clips of this codec are decoded whole"
+                f"found {codes.shape[1]}; decode whole clips with this codec"
             )
         return torch.split(codes, num_frames, dim=1)
 

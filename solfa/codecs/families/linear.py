@@ -1,4 +1,4 @@
-"""`linear`: waveforms in classes at equal distances."""
+"""`linear`: waveforms as evenly spaced classes."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from solfa.ops.class_grid import Bits, LinearGrid
 
 
 class LinearOptions(Config):
-    """What a user may choose about linear classes; a `WaveformCodec` is made of it."""
+    """The options of `linear`, from which a `WaveformCodec` is built."""
 
     bits: Bits = 16
     sample_rate: int = Field(default=16_000, ge=1)

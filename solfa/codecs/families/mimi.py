@@ -42,14 +42,14 @@ ARCHITECTURE = (
     "rope_parameters",
     "sliding_window",
 )
-"""Config values that change the numbers; everything else shows in the weights."""
+"""Config values that change the numbers but do not show in the weights."""
 
 
 class MimiOptions(Config):
-    """What a user may choose about Mimi."""
+    """The options of Mimi."""
 
     num_codebooks: int | None = Field(default=None, ge=1)
-    """The first K codebooks; None takes all."""
+    """Keep the first K codebooks; None keeps all."""
 
 
 @final
@@ -96,8 +96,8 @@ class MimiCodec:
             MimiModel.__init__(model, config)
             model._keys_to_ignore_on_load_unexpected = set()
 
-        # The library overlooks unknown tensors of the encoder and the decoder, for the sake of checkpoints of one
-        # half; here they are refused like all others. It finds the renaming of old layouts by the class's name.
+        # The library ignores unknown tensors of the encoder and the decoder, for the sake of checkpoints of one
+        # half; here they are refused like any others. It looks up the renaming of old layouts by the class's name.
         changes = {"__init__": build, "__module__": MimiModel.__module__}
         strict = type(MimiModel.__name__, (MimiModel,), changes)
         return cls(load_pretrained(checkpoint, strict), checkpoint, parsed)

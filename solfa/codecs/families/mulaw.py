@@ -1,4 +1,4 @@
-"""`mulaw`: waveforms in mu-law classes, which are finest near silence."""
+"""`mulaw`: waveforms as mu-law classes, which are finest near silence."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from solfa.ops.class_grid import Bits, MulawGrid
 
 
 class MulawOptions(Config):
-    """What a user may choose about mu-law; a `WaveformCodec` is made of it."""
+    """The options of `mulaw`, from which a `WaveformCodec` is built."""
 
     bits: Bits = 8
     sample_rate: int = Field(default=16_000, ge=1)

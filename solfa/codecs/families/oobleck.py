@@ -22,14 +22,14 @@ from solfa.pretrained.tensors import weights_sha256
 
 
 class OobleckOptions(Config):
-    """What a user may choose about Oobleck."""
+    """The options of Oobleck."""
 
     with_scale: bool = False
     """Store mean | scale (twice the channels) instead of the mean."""
 
 
 class OobleckArchitecture(Config):
-    """What changes the numbers and is not visible in the weights."""
+    """Settings that change the numbers but do not show in the weights."""
 
     sample_rate: int
     num_channels: int
@@ -112,7 +112,7 @@ class OobleckCodec:
         return Encoded(latents.transpose(1, 2).float().contiguous(), audio.shape[-1])
 
     def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:
-        """Decode the means; where the decoder's odd strides leave a few samples short, the end is zeros."""
+        """Decode the means; if the decoder's odd strides leave it a few samples short, zeros are appended."""
         batch, single = as_batch(encoded, self._device)
         with exact_inference():
             means = batch.array[..., : self._num_means].to(dtype_of(self.model)).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""The codecs that need no weights: one class per sample and channel, on a grid that decoding and encoding agree on."""
+"""The codecs without weights: one class per sample and channel, on a grid shared by encoding and decoding."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, final, runtime_checkable
@@ -16,7 +16,7 @@ from solfa.ops.class_grid import LinearGrid, MulawGrid
 
 @runtime_checkable
 class WaveformOptions(Protocol):
-    """What a user may choose about such a codec."""
+    """The options of such a codec."""
 
     @property
     def sample_rate(self) -> int: ...
@@ -49,7 +49,7 @@ class WaveformCodec:
     def encode(self, audio: Float[Tensor, "B C N"]) -> Encoded:
         """Encode clips of equal length to codes `[B, N, C]`."""
         check_audio(audio, self.num_channels, self.name)
-        # On the CPU whatever the device: float64 is the same numbers there, and missing on some devices.
+        # Always on the CPU: float64 gives the same numbers there, and some devices lack it.
         codes = clip_by_clip(self.grid.to_classes)(audio.cpu()).transpose(1, 2).contiguous()
         return Encoded(codes.to(self._device), audio.shape[-1])
 

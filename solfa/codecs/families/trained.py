@@ -1,4 +1,4 @@
-"""Codecs that Solfa trained: an exported directory, or the folder of an experiment as it stands."""
+"""Codecs trained with Solfa: an exported directory, or an experiment's folder as it is."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,10 +30,10 @@ SOLVER = "compression"
 
 
 class OwnOptions(Config):
-    """What a user may choose about a codec trained here."""
+    """The options of a codec trained with Solfa."""
 
     num_codebooks: int | None = Field(default=None, ge=1)
-    """The first K codebooks; None takes all."""
+    """Keep the first K codebooks; None keeps all."""
 
 
 @final
@@ -46,7 +46,7 @@ class OwnCodec:
         available = config.num_codebooks
         if options.num_codebooks is not None and (available is None or options.num_codebooks > available):
             raise ConfigError(
-                f"codec {checkpoint.name}: num_codebooks: expected at most {available or 'none at all'}, "
+                f"codec {checkpoint.name}: num_codebooks: expected {f'at most {available}' if available else 'none'}, "
                 f"found {options.num_codebooks}"
             )
         self.num_codebooks = options.num_codebooks or available
@@ -67,7 +67,7 @@ class OwnCodec:
         prepare(model, checkpoint.precision, checkpoint.device)
         self.model, self._device = model, checkpoint.device
         encoder = fast_encodec_encoder(model)
-        # The fast one takes the clips of a batch apart by itself.
+        # The fast encoder already handles the clips of a batch one by one.
         self._encoder = clip_by_clip(encoder) if encoder is model.encoder else encoder
         self._quantize = clip_by_clip(lambda latents: model.bottleneck.encode(latents, self.num_codebooks))
 
@@ -101,7 +101,7 @@ class OwnCodec:
 
 
 def export_codec(folder: Path, directory: Path, *, half: bool = False) -> OwnCodec:
-    """Write the codec of an experiment and its card into a new directory; load it from there, as `load_codec` would."""
+    """Write the codec of an experiment and its card to a new directory, and load it from there."""
     trained = OwnCodec.from_experiment(folder, Checkpoint(folder.name, str(folder), folder), {})
     written = directory.absolute()
 
@@ -145,7 +145,7 @@ def _settings(folder: Path) -> Mapping[str, Any]:
     if values.get("solver") != SOLVER:
         raise ConfigError(
             f"codec {folder}: expected an experiment that trains a codec, found one of the solver "
-            f"{values.get('solver')}; `solfa export-model` writes what it trains"
+            f"{values.get('solver')}; use `solfa export-model` for its model"
         )
     return values
 

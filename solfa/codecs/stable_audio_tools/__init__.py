@@ -1,1 +1,1 @@
-"""Autoencoders of stable-audio-tools: its `model_config.json`, its checkpoints, and the codec they make."""
+"""Autoencoders of stable-audio-tools: its `model_config.json`, its checkpoints, and the codec built from them."""

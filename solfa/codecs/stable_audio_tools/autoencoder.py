@@ -39,9 +39,7 @@ def _parse_model(model: Mapping[str, Any], where: str) -> OobleckVae | DacRvq:
         if supported == types:
             return parse_config(config, model, f"{where}: model")
     known = ", or ".join(" + ".join(names) for names in SUPPORTED)
-    raise ConfigError(
-        f"{where}: supported are the encoder, decoder and bottleneck types {known}; found {' + '.join(types)}"
-    )
+    raise ConfigError(f"{where}: expected the encoder, decoder and bottleneck types {known}, found {' + '.join(types)}")
 
 
 def _oobleck_codec(
@@ -73,7 +71,7 @@ def _oobleck_network(model: OobleckVae) -> OobleckNetwork:
 
     encoder, decoder = model.encoder.config, model.decoder.config
     with warnings.catch_warnings():
-        # The weight norm that torch deprecates is the one whose tensors the checkpoints hold.
+        # The checkpoints hold the tensors of the weight norm that torch deprecates.
         warnings.simplefilter("ignore", FutureWarning)
         encoder_network = OobleckEncoder(  # type: ignore[no-untyped-call]
             encoder.channels, encoder.in_channels, list(encoder.strides), list(encoder.c_mults)
@@ -127,7 +125,7 @@ def _dac_network(model: DacRvq) -> DacNetwork:
     encoder_network = DacEncoder(config)
     encoder_network.conv1 = nn.Conv1d(encoder.in_channels, encoder.d_model, kernel_size=7, padding=3)
     projection = nn.Identity() if encoder.latent_dim is None else nn.Conv1d(encoder.width, encoder.latent_dim, 1)
-    # The config derives both from the encoder; here the decoder has its own, and the projection changes the width.
+    # The library derives both from the encoder; here the decoder has its own, and the projection changes the width.
     config.upsampling_ratios, config.hidden_size = list(decoder.rates), decoder.latent_dim
     decoder_network = DacDecoder(config)
     decoder_network.conv2 = nn.Conv1d(

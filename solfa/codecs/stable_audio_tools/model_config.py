@@ -1,6 +1,6 @@
 """The `model_config.json` of stable-audio-tools, as far as Solfa runs it: oobleck + vae, and dac + dac_rvq.
 
-Defaults are that project's own. A field that would change the numbers in a way the layers here do not know is refused.
+Defaults are those of stable-audio-tools. A field that would change the numbers in an unsupported way is refused.
 """
 
 from math import prod
@@ -12,7 +12,7 @@ from solfa.config import Config
 
 
 class _Part(Config):
-    """Fields every part may have; `requires_grad` matters to training only."""
+    """Fields every part may have; `requires_grad` only matters for training."""
 
     requires_grad: bool = True
 
@@ -67,7 +67,7 @@ class DacEncoder(Config):
     d_model: int
     strides: tuple[int, ...] = Field(min_length=1)
     latent_dim: int | None = None
-    """Adds a projection after the encoder; None leaves its own width."""
+    """Adds a projection after the encoder; None keeps the encoder's width."""
 
     @property
     def width(self) -> int:
@@ -84,7 +84,7 @@ class DacDecoder(Config):
 
 
 class DacQuantizer(Config):
-    """Residual vector quantization; dropout matters to training only."""
+    """Residual vector quantization; dropout only matters for training."""
 
     input_dim: int = 512
     n_codebooks: int
@@ -198,7 +198,7 @@ class DacRvq(_Autoencoder):
 
 
 class StableAudioHeader(Config):
-    """What every model config says, whatever its architecture; training and demo settings are of no interest here."""
+    """What every model config says, whatever its architecture; training and demo settings are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
 

@@ -1,4 +1,4 @@
-"""Tensors of stable-audio-tools checkpoints under the names of transformers' and diffusers' layers, one to one.
+"""Rename the tensors of stable-audio-tools checkpoints to the layers of transformers and diffusers, one to one.
 
 Their modules are numbered sequences. With n strides, and the container c = `layers` (oobleck) or `block` (dac):
 
@@ -33,12 +33,12 @@ _TRAINING = (
     "hubert.",
     "teacher_model.",
 )
-"""What a training checkpoint holds beside the autoencoder: its moving average, discriminators and losses."""
+"""What a training checkpoint holds besides the autoencoder: its moving average, discriminators and losses."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which of their modules each of ours is."""
+    """Which of their modules corresponds to each of ours."""
 
     modules: Mapping[str, str]
     """Our module to theirs."""
@@ -46,7 +46,7 @@ class Layout:
     """Whether their pair weight_g, weight_v becomes our single weight."""
 
     def translate(self, own: Mapping[str, Tensor], state: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
-        """Rename and reshape `state` to fit `own`; a tensor too few, too many or of another shape is named."""
+        """Rename and reshape `state` to fit `own`; tensors that are missing, extra or of another shape are named."""
         sources = {key: self._sources(key) for key in own}
         wanted = {source for names in sources.values() for source in names}
         check_accounted(wanted - state.keys(), state.keys() - wanted, (), where)
@@ -65,7 +65,7 @@ class Layout:
 
 
 def _join(tensors: list[Tensor], like: Tensor) -> Tensor | None:
-    """Make one tensor of the shape of `like`: fold a weight norm, or give a per-channel vector its [1, C, 1]."""
+    """Give one tensor the shape of `like`: fold a weight norm, or turn a per-channel vector into [1, C, 1]."""
     if len(tensors) == 2:
         magnitude, direction = tensors
         fits = direction.shape == like.shape and magnitude.shape == (len(like), *[1] * (like.ndim - 1))

@@ -1,1 +1,1 @@
-"""From clips to batches: the plan of an epoch, what lies in which row, and the loader that resumes exactly."""
+"""From clips to batches: the plan of an epoch, the layout of rows, and a loader that resumes exactly."""

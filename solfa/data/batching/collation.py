@@ -1,6 +1,6 @@
 """Read the segments of a batch into tensors.
 
-Codes become int64 and latents float32, whatever the dataset stores; where there is nothing to read, zeros.
+Codes become int64 and latents float32, whatever the dataset stores; padding is zeros.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from solfa.errors import StoreError
 
 
 class Share(NamedTuple):
-    """One rank's part of one global batch, before it is read; what `BatchDataset` is indexed by."""
+    """One rank's part of one global batch before it is read; `BatchDataset` is indexed by it."""
 
     seed: int
     epoch: int
@@ -55,7 +55,7 @@ class Batch:
     arrays: Num[Tensor, "B T W"]
     """int64 codes or float32 latents; zero where `mask` is False."""
     segment_ids: Int64[Tensor, "B T"]
-    """Number of the segment within its row, -1 for padding: attention may be kept within equal numbers."""
+    """Number of the segment within its row, -1 for padding; attention can be limited to equal numbers."""
     ids: tuple[str, ...]
     captions: tuple[str | None, ...]
     metadata: tuple[Mapping[str, Any], ...]
@@ -65,30 +65,30 @@ class Batch:
     """First frame of each segment within its clip."""
     rows: Int64[Tensor, "G"]
     columns: Int64[Tensor, "G"]
-    """Where in its row each segment begins."""
+    """Where each segment begins in its row."""
     epoch: int
     step: int
     """Number of the global batch within the epoch."""
     global_rows: int
-    """Rows of the global batch. A loss averaged over rows, times `world_size * len(batch) / global_rows`, is weighted
-    such that the mean over ranks is the mean over the global batch."""
+    """Rows of the global batch. Multiply a loss averaged over rows by `world_size * len(batch) / global_rows`, and the
+    mean over ranks is the mean over the global batch."""
     global_frames: int
-    """Frames of the global batch without padding, for a loss that is averaged over frames."""
+    """Frames of the global batch without padding, for a loss averaged over frames."""
 
     def __len__(self) -> int:
         return len(self.arrays)
 
     @property
     def is_padding(self) -> bool:
-        """True for a rank that was dealt no row of the global batch: it keeps step with one row, which counts nothing.
+        """True for a rank that got no row of the global batch: it keeps step with one row that counts for nothing.
 
-        The row bears the name and the caption of a clip that another rank has, and none of its frames.
+        The row has the name and caption of a clip that another rank has, but none of its frames.
         """
         return not bool(self.num_frames.any())
 
     @property
     def mask(self) -> Bool[Tensor, "B T"]:
-        """True where there is a frame, False where there is padding."""
+        """True for frames, False for padding."""
         return self.segment_ids >= 0
 
     def segments(self) -> Iterator[Segment]:
@@ -126,7 +126,7 @@ def read_batch(source: ClipSource, share: Share) -> Batch:
             starts[g] += crop_start(share.seed, share.epoch, clip.id, int(part.slacks[g]))
         number = number + 1 if row == previous_row else 0
         previous_row = row
-        # numpy widens while it copies; torch would refuse uint16 arithmetic and warn of read-only memory.
+        # numpy widens while it copies; torch would refuse uint16 arithmetic and warn about read-only memory.
         arrays[row, column : column + count] = clip.array[starts[g] : starts[g] + count]
         segment_ids[row, column : column + count] = number
     return Batch(
@@ -150,5 +150,5 @@ def _empty_arrays(source: ClipSource, part: Rows) -> Num[np.ndarray, "B T W"]:
     example = source[int(part.clips[0])].array  # all clips of a source are alike
     dtypes = {"u": np.int64, "i": np.int64, "f": np.float32}
     if example.dtype.kind not in dtypes or example.dtype == np.uint64:
-        raise StoreError(f"arrays of {example.dtype} cannot become a batch; expected integer codes or float latents")
+        raise StoreError(f"cannot batch arrays of {example.dtype}; expected integer codes or float latents")
     return np.zeros((part.num_rows, part.num_columns, example.shape[1]), dtypes[example.dtype.kind])

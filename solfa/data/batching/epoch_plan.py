@@ -1,4 +1,4 @@
-"""The global batches of one epoch: an order of clips, and where to cut it. Rows are computed when a step is asked for.
+"""The global batches of one epoch: an order of clips and where to cut it. Rows are computed step by step, on demand.
 
 A plan holds a few integers per clip and no Python objects, so a million clips take tens of megabytes.
 """
@@ -20,11 +20,11 @@ class EpochPlan(Protocol):
     """The global batches of one epoch."""
 
     def __len__(self) -> int:
-        """Count the global batches, which are the steps of the epoch."""
+        """Count the global batches, that is, the steps of the epoch."""
         ...
 
     def fewest_rows(self) -> int:
-        """Count the rows of the smallest global batch, of which there must be one."""
+        """Count the rows of the smallest global batch; there must be at least one batch."""
         ...
 
     def batch(self, step: int) -> Rows: ...
@@ -32,17 +32,17 @@ class EpochPlan(Protocol):
 
 @dataclass(frozen=True)
 class ClipPlan:
-    """One clip a row: batch `i` holds the clips `order[begins[i]:ends[i]]`."""
+    """One clip per row: batch `i` holds the clips `order[begins[i]:ends[i]]`."""
 
     num_frames: Int64[np.ndarray, "clips"]
     order: Int64[np.ndarray, "kept"]
     begins: Int64[np.ndarray, "batches"]
     ends: Int64[np.ndarray, "batches"]
     crop_frames: int | None
-    """Width of the rows; None for the longest clip of the batch."""
+    """Width of the rows; None means the longest clip of the batch."""
     random_start: bool
     drawn_starts: Int64[np.ndarray, "kept"] | None = None
-    """Where the crop of a clip begins that came before in the same epoch; -1 leaves it to the clip's own randomness."""
+    """Where the crop begins if the clip already came up in this epoch; -1 leaves it to the clip's own randomness."""
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -115,22 +115,24 @@ class PackPlan:
 
 
 def clip_order(count: int, shuffler: Shuffler | None, weights: Weights | None = None) -> Int64[np.ndarray, "count"]:
-    """Order the clips of an epoch; None keeps them as they are. With weights, some come often and others not at all."""
+    """Order the clips of an epoch; None keeps them as they are. With weights, some come up often, others not at all."""
     if weights is None:
         return np.arange(count, dtype=np.int64) if shuffler is None else shuffler.permutation(count)
     if shuffler is None:
-        raise ConfigError("weights need shuffle: without it every clip comes once; shuffle, or leave the weights out")
+        raise ConfigError(
+            "weights need shuffle: without it every clip comes up once; shuffle, or leave the weights out"
+        )
     return draw_order(weights, shuffler)
 
 
 def draw_order(weights: Weights, shuffler: Shuffler) -> Int64[np.ndarray, "clips"]:
-    """Draw as many clips as there are, each as often as its weight says, give or take less than one.
+    """Draw as many clips as there are, each as often as its weight says, off by less than one.
 
-    Systematic resampling: the weights stand end to end, and a comb of evenly spaced points, shifted at random, picks
-    from them. The clips of a part stand together, so that what is drawn of it differs by less than one, too.
+    Systematic resampling: the weights are laid end to end, and a randomly shifted comb of evenly spaced points picks
+    from them. The clips of a part are kept together, so the number drawn from a part is also off by less than one.
     """
     count = len(weights.clips)
-    # At random within a part: otherwise the comb would pick the same few combinations of neighbours in every epoch.
+    # Shuffled within a part: otherwise the comb would pick the same few combinations of neighbours in every epoch.
     order = shuffler.permutation(count)
     order = order[np.argsort(weights.parts[order], kind="stable")]
     edges = np.cumsum(weights.clips[order])
@@ -143,7 +145,7 @@ def draw_order(weights: Weights, shuffler: Shuffler) -> Int64[np.ndarray, "clips
 def repeat_starts(
     order: Int64[np.ndarray, "kept"], slacks: Int64[np.ndarray, "clips"], shuffler: Shuffler
 ) -> Int64[np.ndarray, "kept"]:
-    """Draw where crops of clips begin that came before in the order; -1 for the first time of each."""
+    """Draw where the crops of repeated clips begin; -1 for the first occurrence of each clip."""
     starts = shuffler.integers(np.maximum(slacks, 0)[order])
     starts[np.unique(order, return_index=True)[1]] = -1
     return starts
@@ -161,7 +163,7 @@ def sort_windows(
 
 
 def cut_by_budget(sorted_frames: Int64[np.ndarray, "kept"], window_clips: int, max_frames: int) -> list[int]:
-    """Find where batches end whose rows times longest clip stay within `max_frames`, in windows sorted downwards."""
+    """Find where batches end so that rows times longest clip stay within `max_frames`, in windows sorted downwards."""
     ends = []
     begin = 0
     while begin < len(sorted_frames):

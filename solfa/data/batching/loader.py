@@ -1,18 +1,18 @@
-"""A loader with exact resume, made of plain torch parts.
+"""A loader that resumes exactly, made of plain torch parts.
 
     loader = make_loader(open_dataset("music.solfa"), Crop(num_frames=256, batch_size=32), seed=0, num_workers=4)
     for epoch in range(loader.epoch, 100):
-        for batch in loader:                      # what is left of the epoch
+        for batch in loader:                      # the rest of the epoch
             ...
-            checkpoint = loader.state_dict()      # what was delivered; what workers prefetched does not count
+            checkpoint = loader.state_dict()      # counts delivered batches, not those that workers prefetched
 
-A state may be loaded with any number of workers and ranks: the global batches that follow are the same.
+A state can be loaded with any number of workers and ranks: the global batches that follow are the same.
 In a loop with its own `DataLoader`, use the parts:
 
     sampler = GlobalBatchSampler(source, mode, seed=0)
     for batch in DataLoader(BatchDataset(source), sampler=sampler, batch_size=None):
         ...
-        sampler.advance_past(batch)               # without this, the next iteration begins at the same batch
+        sampler.advance_past(batch)               # without this, the next iteration starts at the same batch
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ from solfa.errors import ConfigError, StoreError
 
 
 class LoaderState(Config):
-    """Where in the endless sequence of global batches a loader is, and which sequence that is."""
+    """A loader's position in the endless sequence of global batches, and which sequence that is."""
 
     digest: str
     mode: Mode
@@ -66,10 +66,10 @@ class BatchDataset(Dataset[Batch]):
 class GlobalBatchSampler:
     """This rank's shares of the global batches, from the current position to the end of its epoch.
 
-    Iterating does not move the position, as a `DataLoader` iterates ahead of what it delivers; `advance_past` does.
-    Every rank makes the same number of steps. Where the rows of a batch do not divide by `world_size`, the first ranks
-    get one more. A batch smaller than `world_size` is refused, unless `pad_ranks` is set: then the last ranks get a
-    row of padding, which the loop must not count (`Batch.is_padding`). To train on it would be to learn silence.
+    Iterating does not move the position, because a `DataLoader` reads ahead of what it delivers; `advance_past` does.
+    Every rank makes the same number of steps. If the rows of a batch cannot be divided evenly by `world_size`, the
+    first ranks get one more. A batch smaller than `world_size` is refused unless `pad_ranks` is set: then the last
+    ranks get a row of padding, which the loop must not count (`Batch.is_padding`); training on it would teach silence.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class GlobalBatchSampler:
         pad_ranks: bool = False,
     ) -> None:
         if not 0 <= rank < world_size:
-            raise ConfigError(f"rank must be from 0 to world_size - 1, found rank {rank} and world_size {world_size}")
+            raise ConfigError(f"rank: expected 0 to world_size - 1, found rank {rank} and world_size {world_size}")
         if mode.batch_size is not None and mode.batch_size < world_size:
             raise ConfigError(
-                f"a global batch of {mode.batch_size} rows cannot be dealt to {world_size} ranks; "
+                f"a global batch of {mode.batch_size} rows is too small for {world_size} ranks; "
                 f"set batch_size to {world_size} or more"
             )
         self._digest, self._num_frames = source.digest, source.num_frames
@@ -96,7 +96,7 @@ class GlobalBatchSampler:
         self._move_to(epoch=0, step=0)
 
     def __len__(self) -> int:
-        """Count the steps that are left of the epoch."""
+        """Count the remaining steps of the epoch."""
         return self.num_steps - self.step
 
     def __iter__(self) -> Iterator[Share]:
@@ -112,7 +112,7 @@ class GlobalBatchSampler:
         return len(self._plan)
 
     def advance_past(self, batch: Batch) -> None:
-        """Move to the batch that follows a delivered one; after the last of an epoch comes the first of the next."""
+        """Move past a delivered batch; after the last of an epoch comes the first of the next."""
         if batch.epoch == self.epoch and batch.step + 1 < self.num_steps:
             self.step = batch.step + 1
         else:
@@ -128,20 +128,20 @@ class GlobalBatchSampler:
         state = parse_config(LoaderState, values, "loader state")
         if state.digest != self._digest:
             raise StoreError(
-                f"loader state: it belongs to a dataset with digest {state.digest[:16]}, but this one has "
-                f"{self._digest[:16]}; open the manifest and the selection it was saved with, or start a new epoch"
+                f"loader state: saved with a dataset of digest {state.digest[:16]}, but this one has "
+                f"{self._digest[:16]}; open the manifest and selection it was saved with, or start a new epoch"
             )
         for name, saved, current in (("mode", state.mode, self._mode), ("seed", state.seed, self._seed)):
             if saved != current:
                 raise ConfigError(
-                    f"loader state: saved with {name} {saved!r}, but the loader has {current!r}; use the same"
+                    f"loader state: saved with {name} {saved!r}, but this loader has {current!r}; use the same"
                 )
         self._move_to(state.epoch, state.step)
 
     def _move_to(self, epoch: int, step: int) -> None:
         plan = self._plan_of(epoch)
         if step > len(plan):
-            raise ConfigError(f"loader state: step {step} of epoch {epoch}, which has only {len(plan)} steps")
+            raise ConfigError(f"loader state: found step {step} of epoch {epoch}, which has only {len(plan)} steps")
         if step == len(plan):
             epoch, step = epoch + 1, 0
             plan = self._plan_of(epoch)
@@ -153,20 +153,20 @@ class GlobalBatchSampler:
         fewest, ranks = plan.fewest_rows(), self._world_size
         if fewest < ranks and not self._pad_ranks:
             raise ConfigError(
-                f"a batch of epoch {epoch} has fewer rows ({fewest}) than there are ranks ({ranks}) to deal it to; "
-                "leave it out by drop_last, choose another batch_size, or use fewer ranks"
+                f"a batch of epoch {epoch} has fewer rows ({fewest}) than there are ranks ({ranks}); "
+                "set drop_last to leave it out, choose another batch_size, or use fewer ranks"
             )
         return plan
 
 
 class Loader:
-    """Iterates over what is left of an epoch, then over the next one; its state is what it delivered."""
+    """Iterates over the rest of an epoch, then over the next; its state counts delivered batches."""
 
     def __init__(self, dataloader: "DataLoader[Batch]", sampler: GlobalBatchSampler) -> None:
         self._dataloader, self._sampler = dataloader, sampler
 
     def __len__(self) -> int:
-        """Count the steps that are left of the epoch."""
+        """Count the remaining steps of the epoch."""
         return len(self._sampler)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -194,7 +194,7 @@ class Loader:
         return self._sampler.state_dict()
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
-        """Go to a saved position; iterate anew afterwards."""
+        """Go to a saved position; start a new iteration afterwards."""
         self._sampler.load_state_dict(values)
 
 
@@ -211,7 +211,7 @@ def make_loader(
     persistent_workers: bool = False,
     multiprocessing_context: str | None = None,
 ) -> Loader:
-    """Load batches of a dataset, the same global ones for every number of workers and ranks.
+    """Load batches of a dataset; the global batches do not depend on the number of workers and ranks.
 
     >>> import solfa
     >>> from solfa.data import Crop, make_loader
@@ -232,8 +232,8 @@ def make_loader(
         pin_memory=pin_memory,
         persistent_workers=persistent_workers,
         multiprocessing_context=multiprocessing_context,
-        # Of its own, because a DataLoader draws a number each time it is iterated: from the global generator, a
-        # resumed run would draw once more than an uninterrupted one and then drop out other units.
+        # A separate generator, because a DataLoader draws a number each time it is iterated: from the global one, a
+        # resumed run would draw once more than an uninterrupted one, and its dropout would then differ.
         generator=torch.Generator(),
     )
     return Loader(dataloader, sampler)

@@ -1,7 +1,7 @@
 """How clips of different lengths become batches: crop them, pad them, or pack them end to end.
 
 The global batches of an epoch are a pure function of the dataset's digest, the mode, the seed and the epoch. Sizes are
-those of the *global* batch: ranks and workers divide it and never change it.
+those of the *global* batch: ranks and workers share it and never change it.
 """
 
 from typing import Annotated, Literal
@@ -37,7 +37,7 @@ class Crop(Config):
     num_frames: PositiveInt
     batch_size: PositiveInt
     random_start: bool = True
-    """Draw where the crop begins from (seed, epoch, clip id); otherwise it begins with the clip."""
+    """Draw the start of the crop from (seed, epoch, clip id); otherwise it starts where the clip does."""
     shuffle: bool = True
     drop_last: bool = False
     """Leave out the clips that do not fill a batch; which ones depends on the shuffle."""
@@ -59,9 +59,9 @@ class Crop(Config):
 class Pad(Config):
     """Every row is a whole clip, padded to the longest of its batch; clips of similar length share a batch.
 
-    The clips of about `window_batches` batches are drawn at random and sorted by length. A larger window pads less and
+    The clips of about `window_batches` batches are drawn at random and sorted by length. A larger window pads less but
     mixes less; with 100 batches and lengths spread evenly from 50 to 1,500 frames, 1 % of the frames are padding.
-    When shuffling, a window is at most a quarter of the clips: one window would make the same batches in every epoch.
+    When shuffling, a window is at most a quarter of the clips: a single one would give the same batches every epoch.
 
     >>> import solfa
     >>> from solfa.data import Pad, make_loader
@@ -73,7 +73,7 @@ class Pad(Config):
     kind: Literal["pad"] = "pad"
     batch_size: PositiveInt | None = None
     max_frames_per_batch: PositiveInt | None = None
-    """Instead of `batch_size`: as many clips as fit, counting rows times the longest clip."""
+    """Instead of `batch_size`: as many clips as fit, counting rows times the length of the longest clip."""
     window_batches: PositiveInt = 100
     shuffle: bool = True
     drop_last: bool = False
@@ -82,19 +82,19 @@ class Pad(Config):
     @model_validator(mode="after")
     def _one_size(self) -> "Pad":
         if (self.batch_size is None) == (self.max_frames_per_batch is None):
-            raise ValueError("give either batch_size or max_frames_per_batch")
+            raise ValueError("expected either batch_size or max_frames_per_batch")
         if self.drop_last and self.batch_size is None:
-            raise ValueError("drop_last needs batch_size; with max_frames_per_batch no batch counts as incomplete")
+            raise ValueError("drop_last needs batch_size: with max_frames_per_batch, no batch is incomplete")
         return self
 
     def plan(
         self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler, weights: Weights | None = None
     ) -> EpochPlan:
-        """Sort windows of the clips by length, cut them into batches and shuffle those."""
+        """Sort windows of clips by length, cut them into batches, and shuffle the batches."""
         order = clip_order(len(num_frames), shuffler if self.shuffle else None, weights)
         if self.batch_size is not None:
             if self.drop_last:
-                # Before sorting: afterwards it would always be short clips that are left out.
+                # Before sorting: afterwards, the clips left out would always be short ones.
                 order = order[: len(order) // self.batch_size * self.batch_size]
             window_clips = self.batch_size * self._batches_in_window(len(order) // self.batch_size)
             order = sort_windows(order, num_frames, window_clips)
@@ -120,7 +120,7 @@ class Pad(Config):
         if num_frames[longest] > self.max_frames_per_batch:
             raise ConfigError(
                 f"max_frames_per_batch is {self.max_frames_per_batch}, but clip {longest} has {num_frames[longest]} "
-                "frames; raise it, select shorter clips, or use crop or pack"
+                "frames; raise the limit, select shorter clips, or use crop or pack"
             )
         return self.max_frames_per_batch
 
@@ -128,7 +128,7 @@ class Pad(Config):
 class Pack(Config):
     """The clips of an epoch are laid end to end and cut into rows of exactly `num_frames` frames.
 
-    A clip may end in one row and go on in the next. Nothing is padded but the end of the last row.
+    A clip may start in one row and continue in the next. Only the end of the last row is padded.
 
     >>> import solfa
     >>> from solfa.data import Pack, make_loader
@@ -143,7 +143,7 @@ class Pack(Config):
     """Rows in a batch."""
     shuffle: bool = True
     drop_last: bool = False
-    """Leave out the last frames where they do not fill a row, and the last rows where they do not fill a batch."""
+    """Leave out the last frames if they do not fill a row, and the last rows if they do not fill a batch."""
 
     def plan(
         self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler, weights: Weights | None = None
@@ -169,16 +169,16 @@ def plan_epoch(
     epoch: int,
     weights: Weights | None = None,
 ) -> EpochPlan:
-    """Plan the global batches of one epoch: the same arguments give the same batches, on any machine."""
+    """Plan the global batches of one epoch: the same arguments give the same batches on any machine."""
     if not len(num_frames):
-        raise StoreError("the dataset has no clips, so there is nothing to batch; check the selection")
+        raise StoreError("expected clips to batch, found no clips in the dataset; check the selection")
     if num_frames.min() < 1:
-        raise StoreError(f"clip {int(num_frames.argmin())} has {num_frames.min()} frames; select clips of at least one")
+        raise StoreError(f"clip {int(num_frames.argmin())} has {num_frames.min()} frames; leave out empty clips")
     plan = mode.plan(num_frames, Shuffler(digest, seed, epoch), weights)
     if not len(plan):
         raise ConfigError(
-            f"drop_last leaves no batch of {mode.batch_size}: the dataset has {len(num_frames)} clips and "
-            f"{int(num_frames.sum())} frames; make batches smaller or keep the tail"
+            f"drop_last leaves no batch of {mode.batch_size}: the dataset has {len(num_frames)} clips with "
+            f"{int(num_frames.sum())} frames; use smaller batches or turn drop_last off"
         )
     return plan
 

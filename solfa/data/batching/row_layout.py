@@ -1,9 +1,9 @@
-"""A batch before anything is read: which segment of which clip lies where in a grid of rows and frames.
+"""A batch before anything is read: which segment of which clip goes where in a grid of rows and frames.
 
-row 0   [ clip 17 . . . . . . . . . . . ]        crop, pad: one segment a row
+row 0   [ clip 17 . . . . . . . . . . . ]        crop, pad: one segment per row
 row 1   [ clip 4 . . . . . . |          ]        padded on the right
 
-row 0   [ clip 9 . . . | clip 2 . . | cl]        pack: segments fill the rows; a clip may go on in the next
+row 0   [ clip 9 . . . | clip 2 . . | cl]        pack: segments fill the rows; a clip may continue in the next
 row 1   [ip 30 . . . . . . | clip 8 . . ]
 """
 
@@ -25,19 +25,19 @@ class Rows:
     starts: Int64[np.ndarray, "G"]
     """First frame within the clip."""
     slacks: Int64[np.ndarray, "G"]
-    """How many frames later it may begin; the clip's own randomness decides when it is read."""
+    """How many frames later it may begin; the clip's own randomness decides on reading."""
     num_frames: Int64[np.ndarray, "G"]
     rows: Int64[np.ndarray, "G"]
     columns: Int64[np.ndarray, "G"]
-    """Where in its row it begins."""
+    """Where it begins in its row."""
 
 
 def deal(batch: Rows, rank: int, world_size: int) -> Rows:
-    """Give one rank its share of a global batch: consecutive rows, so that the shares in rank order are the batch.
+    """Give one rank its share of a global batch: consecutive rows, so the shares in rank order make up the batch.
 
-    The shares differ by at most one row and the first ranks have more, so that no row is seen twice. Where there are
-    fewer rows than ranks, the last ranks get a row of nothing but padding: every rank makes the same number of steps,
-    as what their processes exchange in each demands, and no model is asked about no rows at all.
+    The shares differ by at most one row and the first ranks get more, so no row is seen twice. If there are fewer rows
+    than ranks, the last ranks get a row of padding: all ranks must make the same number of steps, because their
+    processes exchange data in each, and no model has to handle an empty batch.
     """
     assert 0 <= rank < world_size
     if rank >= batch.num_rows:
@@ -59,7 +59,7 @@ def deal(batch: Rows, rank: int, world_size: int) -> Rows:
 
 
 def _padding(batch: Rows) -> Rows:
-    """Take all frames from the first segment of a batch; the name of its clip stays, as each row has one."""
+    """Remove all frames from the first segment of a batch; the name of its clip stays, because each row has one."""
     nothing = np.zeros(1, np.int64)
     return Rows(
         num_rows=1,

@@ -1,13 +1,13 @@
-"""How the clips of each stage become batches: one place for the sizes, and what a stage does differently.
+"""How the clips of each stage become batches: common sizes, and what a stage does differently.
 
     dataset:
       segment_seconds: 10
-      batch_size: 32            # of all ranks together
+      batch_size: 32            # over all ranks
       num_workers: 2
       mode: {kind: crop}        # or pad, or pack
       valid: {batch_size: 8}
 
-Training is shuffled, cropped at random and drops the incomplete batch; the other stages do none of it.
+Training shuffles, crops at random and drops the incomplete batch; the other stages do none of this.
 """
 
 from typing import Annotated, Literal, NamedTuple
@@ -23,15 +23,15 @@ from solfa.errors import ConfigError
 
 
 class Choices(NamedTuple):
-    """What a stage settled on, in frames."""
+    """The resolved settings of a stage, in frames."""
 
     num_frames: int | None
     batch_size: int
     shuffle: bool
     random_start: bool | None
-    """None where nobody asked."""
+    """None if not set."""
     drop_last: bool | None
-    """None where nobody asked: whatever leaves a batch."""
+    """None if not set: drop it only if a batch remains."""
 
 
 class CropRows(Config):
@@ -70,7 +70,7 @@ class PadRows(Config):
 
 
 class PackRows(Config):
-    """Clips stand end to end in rows of `segment_seconds`."""
+    """Clips are laid end to end in rows of `segment_seconds`."""
 
     kind: Literal["pack"] = "pack"
 
@@ -87,7 +87,7 @@ class PackRows(Config):
 
 
 class StageBatching(Config):
-    """What a stage does differently; None is as everywhere, or as suits the stage."""
+    """What a stage does differently; None means the common setting, or what suits the stage."""
 
     segment_seconds: PositiveFloat | None = None
     batch_size: PositiveInt | None = None
@@ -98,14 +98,14 @@ class StageBatching(Config):
 
 
 class Batching(Config):
-    """The sizes of batches, and the exceptions of each stage."""
+    """The sizes of batches, and each stage's exceptions."""
 
     segment_seconds: PositiveFloat | None = None
-    """Length of a row for crop and pack; it becomes frames by the dataset's frame rate."""
+    """Length of a row for crop and pack; the dataset's frame rate turns it into frames."""
     batch_size: PositiveInt
-    """Rows of a global batch: ranks divide it."""
+    """Rows of a global batch, which the ranks share."""
     num_workers: NonNegativeInt = 0
-    """Processes of each rank that read ahead; 0 reads in the training process."""
+    """Processes per rank that read ahead; 0 reads in the training process."""
     mode: Annotated[CropRows | PadRows | PackRows, Field(discriminator="kind")] = CropRows()
     train: StageBatching = StageBatching()
     valid: StageBatching = StageBatching()
@@ -113,7 +113,7 @@ class Batching(Config):
     generate: StageBatching = StageBatching()
 
     def of(self, stage: Stage) -> StageBatching:
-        """Name the exceptions of a stage."""
+        """Return the exceptions of a stage."""
         exceptions: dict[Stage, StageBatching] = {
             "train": self.train,
             "valid": self.valid,
@@ -123,7 +123,7 @@ class Batching(Config):
         return exceptions[stage]
 
     def rows(self, stage: Stage, source: OpenedSource) -> Crop | Pad | Pack:
-        """Settle how a stage makes batches of a source."""
+        """Resolve how a stage makes batches of a source."""
         own, trains = self.of(stage), stage == "train"
         seconds = own.segment_seconds or self.segment_seconds
         choices = Choices(
@@ -137,7 +137,7 @@ class Batching(Config):
 
 
 def segment_frames(seconds: float, frame_rate: float) -> int:
-    """Count the frames of a segment: the nearest whole number, at least one."""
+    """Return the frames of a segment: the nearest whole number, at least one."""
     return max(1, round(seconds * frame_rate))
 
 
@@ -156,7 +156,7 @@ def make_stage_loader(
     >>> from solfa.data import Batching, Source, make_stage_loader, open_sources
     >>> source = open_sources([Source(path="music.solfa")])
     >>> batch = next(iter(make_stage_loader(source, Batching(segment_seconds=2, batch_size=2), "train")))
-    >>> batch.arrays.shape  # two seconds at 75 frames a second
+    >>> batch.arrays.shape  # two seconds at 75 frames per second
     torch.Size([2, 150, 8])
     """
     own = batching.of(stage)
@@ -167,7 +167,7 @@ def make_stage_loader(
         seed=seed,
         rank=rank,
         world_size=world_size,
-        # What is only judged may be judged beside padding; what is learnt from may not.
+        # Evaluation may run next to padding; training must not learn from it.
         pad_ranks=stage != "train",
         num_workers=num_workers,
         pin_memory=pin_memory,
@@ -181,10 +181,10 @@ def _drops(choices: Choices, num_rows: int) -> bool:
 
 def _needed(num_frames: int | None, kind: str) -> int:
     if num_frames is None:
-        raise ConfigError(f"segment_seconds: missing, and mode {kind} needs it; say how long a row is")
+        raise ConfigError(f"segment_seconds: missing, but mode {kind} needs it; set the length of a row")
     return num_frames
 
 
 def _unused(name: str, value: object, kind: str) -> None:
     if value is not None:
-        raise ConfigError(f"{name}: has no meaning for mode {kind}; set it to null, or choose another mode")
+        raise ConfigError(f"{name}: has no effect in mode {kind}; set it to null or choose another mode")

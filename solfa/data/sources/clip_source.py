@@ -1,4 +1,4 @@
-"""What the loader needs of a dataset; `solfa.store.dataset.Dataset` offers it, and so do arrays held in memory."""
+"""What the loader needs from a dataset; `solfa.store.dataset.Dataset` provides it, and so do arrays in memory."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class SourceClip(Protocol):
     def id(self) -> str: ...
     @property
     def array(self) -> Num[np.ndarray, "T W"]:
-        """Slicing it in time must cost no copy."""
+        """Slicing it in time must not copy."""
         ...
 
     @property
@@ -51,17 +51,17 @@ class ClipSource(Protocol):
 
 @dataclass(frozen=True)
 class Weights:
-    """How often the clips of an epoch are drawn, relative to each other, and which of them are counted together."""
+    """How often the clips of an epoch are drawn, relative to each other, and which of them belong together."""
 
     clips: Float64[np.ndarray, "clips"]
-    """Of any scale; zero for a clip that is never drawn."""
+    """On any scale; zero for a clip that is never drawn."""
     parts: Int64[np.ndarray, "clips"]
-    """Number of the part that each clip belongs to: what a part is drawn together is as exact as what a clip is."""
+    """Number of the part that each clip belongs to: draws are as exact for a whole part as for a single clip."""
 
 
 @runtime_checkable
 class WeightedSource(Protocol):
-    """A source that may want its clips drawn by weight instead of each once an epoch."""
+    """A source that may want its clips drawn by weight instead of once per epoch."""
 
     @property
     def weights(self) -> Weights | None: ...
@@ -78,7 +78,7 @@ class MemoryClip:
 
 
 class MemoryClips:
-    """A source of clips held in memory: for a few arrays that are not worth a dataset.
+    """A source of clips in memory, for a few arrays that are not worth a dataset.
 
     >>> import numpy as np
     >>> from solfa.data import Crop, MemoryClip, MemoryClips, make_loader

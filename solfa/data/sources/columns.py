@@ -21,11 +21,11 @@ from solfa.store.schema import ArraySpec, Commit
 from solfa.store.shard_reader import ShardReader
 
 STORED_COLUMNS = ("id", "caption", "seconds", "num_frames")
-"""Columns that every dataset has; where metadata has one of these names, too, the dataset's own counts."""
+"""Columns that every dataset has; they win over metadata of the same name."""
 
 
 class ClipColumns:
-    """The columns of the clips of a dataset, or of a selection of them, read when first asked for."""
+    """The columns of a dataset's clips, or of a selection of them, read on first use."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class ClipColumns:
     ) -> None:
         self.path, self._commits, self._spec, self._rows = path, commits, spec, rows
         self.joined = joined
-        """What a table says of the clips, too."""
+        """What a table says about the clips, in addition."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # What was read stays behind: a loader's worker process has no use for it.
+        # What was read is not pickled: a loader's worker process has no use for it.
         return {key: value for key, value in self.__dict__.items() if key not in ("_table", "_names")}
 
     def select(self, rows: Int64[np.ndarray, "kept"]) -> "ClipColumns":
@@ -50,11 +50,11 @@ class ClipColumns:
         return ClipColumns(self.path, self._commits, self._spec, of_all, joined)
 
     def join(self, joined: JoinedRows) -> "ClipColumns":
-        """Add what a table says of these clips."""
+        """Add what a table says about these clips."""
         return ClipColumns(self.path, self._commits, self._spec, self._rows, joined)
 
     def values(self, column: str) -> list[Any]:
-        """List the values of a column, None where a clip has none; a column that no clip has is an error."""
+        """List the values of a column, None for a clip without one; a column that no clip has is an error."""
         if column in STORED_COLUMNS:
             stored = list(self._table.column(column).to_pylist())
             if column == CAPTION and self.joined is not None:
@@ -63,16 +63,16 @@ class ClipColumns:
         if column not in self._names:
             known = self.names()
             raise ConfigError(
-                f"{self.path}: no clip has a column {column!r}{nearest(column, known)}; there are {', '.join(known)}"
+                f"{self.path}: no clip has a column {column!r}{nearest(column, known)}; columns are {', '.join(known)}"
             )
         return [row.get(column) for row in self._metadata()]
 
     def names(self) -> list[str]:
-        """List the columns that there are."""
+        """List the available columns."""
         return [*STORED_COLUMNS, *sorted(self._names - {*STORED_COLUMNS})]
 
     def recordings(self) -> list[str]:
-        """List what the recording of each clip is called in the dataset."""
+        """List the name of each clip's recording in the dataset."""
         return list(self._table.column("key").to_pylist())
 
     def __len__(self) -> int:
@@ -90,13 +90,13 @@ class ClipColumns:
         return frozenset(name for row in self._metadata() for name in row)
 
     def _metadata(self) -> Iterator[dict[str, Any]]:
-        # Parsed anew for each column: as Python objects, the metadata of a million clips would fill gigabytes.
+        # Parsed again for each column: as Python objects, the metadata of a million clips would fill gigabytes.
         for index, text in enumerate(self._table.column("metadata")):
             own = json.loads(text.as_py())
             yield own if self.joined is None else self.joined.metadata(index, own)
 
 
 def some_values(values: Iterable[Any], count: int = 5) -> str:
-    """Show a few different values of a column, for a sentence."""
+    """Show a few different values of a column, for a message."""
     texts = list(dict.fromkeys(repr(value) for value in values))
     return ", ".join(texts[:count]) + (", …" if len(texts) > count else "")

@@ -2,8 +2,8 @@
 
     train: music.solfa                                   # a Solfa dataset
     valid: {path: audio/valid, codec: encodec_32khz}     # audio, which is encoded first
-    evaluate: null                                       # as valid
-    generate: null                                       # as evaluate
+    evaluate: null                                       # same as valid
+    generate: null                                       # same as evaluate
 
 A stage is one source or a list of them; a path alone is a source.
 """
@@ -27,25 +27,25 @@ class Source(Config):
     path: str
     """A Solfa dataset, or whatever `solfa encode` takes: a folder, a table, a tar, an audio file."""
     codec: str | None = None
-    """Of audio: the codec to encode it with, e.g. `encodec_32khz` or `mulaw:sample_rate=4000`."""
+    """For audio: the codec to encode it with, e.g. `encodec_32khz` or `mulaw:sample_rate=4000`."""
     segment_seconds: float | None = Field(default=None, ge=0)
-    """Of audio: the longest clip; 0 keeps recordings whole, None is as `solfa encode` does it."""
+    """For audio: maximum clip length; 0 keeps recordings whole, None uses the default of `solfa encode`."""
     audio_root: str | None = None
-    """Of a table of audio: what its relative paths are relative to."""
+    """For a table of audio: the folder its relative paths start from."""
     table: ClipTable | None = None
-    """A table that says more of the clips, e.g. their captions; see `solfa.data.table.clip_table`."""
+    """A table that says more about the clips, e.g. captions; see `solfa.data.table.clip_table`."""
     where: Where | None = None
-    """Which clips are used; see `solfa.data.sources.filters`."""
+    """Which clips to use; see `solfa.data.sources.filters`."""
     weight: PositiveFloat | None = None
-    """Its share of the clips of an epoch, relative to the other sources; None for all: every clip once."""
+    """Its share of an epoch's clips, relative to the other sources; if None for all, every clip comes up once."""
     weight_column: str | None = None
-    """A column that says how often a clip is drawn, relative to the others of this source; 1 where it is missing."""
+    """A column that says how often a clip is drawn, relative to the others of this source; 1 if it is missing."""
     manifest: PositiveInt | None = None
-    """Of a Solfa dataset: the state to use; None is the latest."""
+    """For a Solfa dataset: the manifest to use; None means the latest."""
 
 
 def _as_list(value: Any) -> Any:
-    """Read one source, or a path alone, as a list of one."""
+    """Turn one source, or just a path, into a list of one."""
     if isinstance(value, str | Mapping | Source):
         value = [value]
     if isinstance(value, list | tuple):
@@ -68,17 +68,17 @@ class Dset(Config):
     train: Sources
     valid: Sources | None = None
     hold_out: HoldOut | None = None
-    """Instead of `valid`: validate on recordings that are kept out of training."""
+    """Instead of `valid`: validate on recordings that are held out of training."""
     evaluate: Sources | None = None
-    """None is what valid has."""
+    """None means the same as valid."""
     generate: Sources | None = None
-    """None is what evaluate has."""
+    """None means the same as evaluate."""
 
     @model_validator(mode="after")
     def _one_way_to_validate(self) -> "Dset":
         if (self.valid is None) == (self.hold_out is None):
             found = "neither" if self.valid is None else "both"
-            raise ValueError(f"expected data to validate on, as either valid or hold_out, found {found}")
+            raise ValueError(f"expected either valid or hold_out as data to validate on, found {found}")
         return self
 
     def mapped(self, change: Callable[[Source], Source]) -> "Dset":

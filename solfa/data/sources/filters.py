@@ -1,14 +1,14 @@
-"""Which clips of a dataset are used, by what is known about them.
+"""Which clips of a dataset to use, by what is known about them.
 
     where:
-      genre: jazz                    # equal
+      genre: jazz                    # equal to this
       artist: [Ella, Louis]          # one of these
       seconds: {min: 5, max: 60}     # bounds, both inclusive
-      id: {glob: "album1/*"}         # a file-name pattern; capital letters count
-      caption: {present: true}       # known, that is neither missing nor null nor empty
-      id: {unlisted: [valid.txt]}    # in none of these text files, a value a line; `listed` is the opposite
+      id: {glob: "album1/*"}         # a file-name pattern; case matters
+      caption: {present: true}       # neither missing nor null nor empty
+      id: {unlisted: [valid.txt]}    # in none of these text files, one value per line; `listed` is the opposite
 
-A clip is kept if all of it holds. Of a column whose values are lists, one element that fits is enough.
+A clip is kept if all conditions hold. If the values of a column are lists, one matching element is enough.
 """
 
 from collections.abc import Mapping
@@ -32,27 +32,27 @@ Lists = Annotated[tuple[str, ...], BeforeValidator(lambda paths: (paths,) if isi
 
 
 class Matching(Config):
-    """Bounds, a pattern, and whether there is a value at all; what is given must hold together."""
+    """Bounds, a pattern, and whether there is a value at all; everything that is set must hold."""
 
     min: float | None = None
     max: float | None = None
     glob: str | None = None
     present: bool | None = None
     listed: Lists | None = None
-    """Text files with a value a line; the value is in one of them."""
+    """Text files with one value per line; the value must be in one of them."""
     unlisted: Lists | None = None
-    """Text files in none of which the value is."""
+    """Text files with one value per line; the value must be in none of them."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Matching":
         if all(value is None for value in dict(self).values()):
-            raise ValueError("expected one or more of min, max, glob, present, listed, unlisted")
+            raise ValueError("expected at least one of min, max, glob, present, listed, unlisted")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"min is {self.min} and max is {self.max}, which no value can meet")
+            raise ValueError(f"expected min to be at most max, found min {self.min} and max {self.max}")
         return self
 
     def holds(self, value: Any) -> bool:
-        """Say whether a value fits."""
+        """Tell whether a value fits."""
         if self.present is not None and self.present != _is_present(value):
             return False
         if all(part is None for part in (self.min, self.max, self.glob, self.listed, self.unlisted)):
@@ -87,7 +87,7 @@ Where = Mapping[str, Condition]
 
 
 def condition_holds(condition: Matching | tuple[Value, ...] | Value, value: Any) -> bool:
-    """Say whether a value of a column meets a condition."""
+    """Tell whether a value of a column meets a condition."""
     if isinstance(condition, Matching):
         return condition.holds(value)
     wanted = condition if isinstance(condition, tuple) else (condition,)
@@ -95,22 +95,22 @@ def condition_holds(condition: Matching | tuple[Value, ...] | Value, value: Any)
 
 
 def kept_clips(columns: ClipColumns, where: Where) -> Bool[np.ndarray, "clips"]:
-    """Find the clips for which every condition holds; that none is left is an error."""
+    """Find the clips for which every condition holds; it is an error if none is left."""
     kept = np.ones(len(columns), bool)
     for name, condition in where.items():
         values = columns.values(name)
         kept &= np.array([condition_holds(condition, value) for value in values], bool)
         if not kept.any():
             raise ConfigError(
-                f"{columns.path}: where leaves none of {len(values)} clips, at the latest with {name!r}, "
-                f"of which the values are {some_values(values)}; widen it"
+                f"{columns.path}: where: no clip of {len(values)} is left after {name!r}; "
+                f"its values are {some_values(values)}; relax the conditions"
             )
     return kept
 
 
 @lru_cache(maxsize=16)
 def _lines(path: str) -> frozenset[str]:
-    """Read the values of a list; one that is written while a run uses it is not read again."""
+    """Read the values of a list; a list that changes during a run is not read again."""
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
     except OSError as error:
@@ -127,5 +127,5 @@ def _is_present(value: Any) -> bool:
 
 
 def _equal(value: Any, wanted: Value) -> bool:
-    # In Python True equals 1, and in metadata `vocals: true` is not `vocals: 1`.
+    # In Python True equals 1, but in metadata `vocals: true` is not `vocals: 1`.
     return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted

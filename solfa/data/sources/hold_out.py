@@ -1,6 +1,6 @@
-"""Keep some recordings out of training, to validate on: always the same ones, whoever asks and in whatever order.
+"""Hold some recordings out of training to validate on: always the same ones, in whatever order they are listed.
 
-Recordings are held out, not clips: the segments of one recording are alike, and never fall on both sides.
+Whole recordings are held out, not clips: the segments of one recording are alike and must not end up on both sides.
 """
 
 import re
@@ -22,19 +22,19 @@ _SEGMENT = re.compile(r"(@\d{5,}\.\d{3})?(#\d+)?$")
 
 
 class HoldOut(Config):
-    """How much of the training data is kept for validation: a fraction of the recordings, or some clips."""
+    """How much of the training data to keep for validation: a fraction of the recordings, or a number of clips."""
 
     fraction: float | None = Field(default=None, gt=0, lt=1)
-    """Each recording is held out or not by a hash of its name alone: new recordings move no other."""
+    """A hash of its name alone decides whether a recording is held out, so new recordings do not move others."""
     clips: PositiveInt | None = None
-    """The recordings with the smallest hashes, as many as are needed for so many clips."""
+    """Hold out the recordings with the smallest hashes, as many as it takes for this many clips."""
     seed: int = 0
-    """Another number is another choice."""
+    """Another seed gives another choice."""
 
     @model_validator(mode="after")
     def _one_size(self) -> "HoldOut":
         if (self.fraction is None) == (self.clips is None):
-            raise ValueError("give either fraction or clips")
+            raise ValueError("expected either fraction or clips")
         return self
 
     def recordings(self, clips_of: Counter[str]) -> set[str]:
@@ -57,12 +57,12 @@ class HoldOut(Config):
 
 
 def recording_of(clip_id: str) -> str:
-    """Name the recording that a clip is a segment of: its id without the start of the segment."""
+    """Return the recording that a clip is a segment of: its id without the start of the segment."""
     return _SEGMENT.sub("", clip_id, count=1)
 
 
 def on_side(ids: Sequence[str], hold_out: HoldOut, side: Side) -> Bool[np.ndarray, "clips"]:
-    """Find the clips of one side; a side without any is an error."""
+    """Find the clips of one side; it is an error if a side has none."""
     recordings = [recording_of(clip_id) for clip_id in ids]
     counts = Counter(recordings)
     held = hold_out.recordings(counts)
@@ -70,7 +70,7 @@ def on_side(ids: Sequence[str], hold_out: HoldOut, side: Side) -> Bool[np.ndarra
         size = f"fraction {hold_out.fraction}" if hold_out.clips is None else f"clips {hold_out.clips}"
         taken = "all" if held else "none"
         raise ConfigError(
-            f"hold_out: {size} takes {taken} of {len(counts)} recordings with {len(ids)} clips, and both sides need "
-            "some; change the size, or name a dataset for valid"
+            f"hold_out: {size} takes {taken} of {len(counts)} recordings with {len(ids)} clips, but both sides need "
+            "some; change the size or name a dataset for valid"
         )
     return np.array([(recording in held) == (side == "valid") for recording in recordings], bool)

@@ -1,7 +1,7 @@
 """Several sources as one: end to end, or drawn by weight.
 
-Without weights every clip comes once an epoch. With weights an epoch draws as many clips as there are, and the share
-of each part is its weight: which clips come twice and which not at all is a pure function of digest, seed and epoch.
+Without weights every clip comes up once per epoch. With weights an epoch draws as many clips as there are, and each
+part's share is its weight; which clips come up twice or not at all is a pure function of digest, seed and epoch.
 """
 
 from bisect import bisect_right
@@ -23,17 +23,17 @@ class Part(NamedTuple):
 
     source: ClipSource
     weight: float | None = None
-    """Its share of an epoch, relative to the other parts; all parts have one or none has."""
+    """Its share of an epoch, relative to the other parts; either all parts have one or none."""
     clip_weights: Float64[np.ndarray, "clips"] | None = None
-    """How often each clip is drawn, relative to the other clips of the part; None for all alike."""
+    """How often each clip is drawn, relative to the other clips of the part; None means all equally."""
 
 
 @dataclass(frozen=True)
 class MixedClip:
-    """A clip of one of several sources, under an id that no clip of another has."""
+    """A clip of one of several sources, with an id that is unique among all of them."""
 
     id: str
-    """The number of the source, a colon, and the id there: `1:drums/hit0.wav`."""
+    """The number of the source, a colon, and its id there: `1:drums/hit0.wav`."""
     clip: SourceClip
     """As its own source gives it."""
 
@@ -51,11 +51,11 @@ class MixedClip:
 
 
 class Mixture:
-    """A source of the clips of several sources; a single one is passed on as it is."""
+    """The clips of several sources as one source; a single source is passed through as it is."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         if not parts:
-            raise ConfigError("a mixture needs at least one source, found none")
+            raise ConfigError("mixture: expected at least one source, found none")
         self._sources = [part.source for part in parts]
         self._starts = [0, *accumulate(len(source) for source in self._sources)]
         self.num_frames = np.concatenate([source.num_frames for source in self._sources])
@@ -67,7 +67,7 @@ class Mixture:
 
     def __getitem__(self, index: int, /) -> SourceClip:
         if not 0 <= index < len(self):
-            raise IndexError(f"clip {index} of a mixture of {len(self)}")
+            raise IndexError(f"expected a clip number below {len(self)}, found {index}")
         if len(self._sources) == 1:
             return self._sources[0][index]
         number = bisect_right(self._starts, index) - 1
@@ -78,7 +78,7 @@ class Mixture:
 def _weights(parts: Sequence[Part]) -> Weights | None:
     given = [part.weight is not None for part in parts]
     if any(given) and not all(given):
-        raise ConfigError(f"weight: source {given.index(False)} has none and others have one; give all or none")
+        raise ConfigError(f"weight: source {given.index(False)} has none, but others do; give all of them one, or none")
     if all(part.clip_weights is None for part in parts) and (len(parts) == 1 or not any(given)):
         return None
     clips = []
@@ -87,7 +87,7 @@ def _weights(parts: Sequence[Part]) -> Weights | None:
         within = np.ones(count) if part.clip_weights is None else part.clip_weights
         total = float(np.cumsum(within)[-1]) if count else 0.0
         if not (np.isfinite(within).all() and (within >= 0).all() and total > 0):
-            raise ConfigError(f"weight: the clips of source {number} need finite weights of 0 or more, and one above 0")
+            raise ConfigError(f"weight: the clips of source {number} need finite weights of at least 0, some above 0")
         share = count if part.weight is None else part.weight
         clips.append(within / total * share)
     numbers = [np.full(len(part.source), number, np.int64) for number, part in enumerate(parts)]

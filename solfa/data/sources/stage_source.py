@@ -28,7 +28,7 @@ from solfa.store.schema import ArraySpec, DatasetInfo
 log = logging.getLogger(__name__)
 
 SAME_IN_ALL = ("kind", "width", "codebook_size", "sample_rate", "hop_length")
-"""What must agree for arrays to stand in one batch and mean the same."""
+"""What must agree for arrays to share a batch and mean the same."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class OpenedSource:
         infos = [part.dataset.info for part in opened]
         self.array: ArraySpec = infos[0].array
         self.codec: str = infos[0].codec
-        """The text that loads the codec which decodes the arrays."""
+        """The spec of the codec that decodes the arrays."""
         prints = [info.fingerprint for info in infos]
         self.fingerprint: str = prints[0] if len(prints) == 1 else value_sha256(prints)
         self._columns = [part.columns for part in opened]
@@ -84,17 +84,17 @@ class OpenedSource:
         return self._mixture[index]
 
     def column_names(self) -> set[str]:
-        """Name the columns that some clip has something in, besides those that all datasets have."""
+        """List the columns that some clip has a value in, besides those that all datasets have."""
         return {name for columns in self._columns for name in columns.names()}
 
     def values(self, column: str) -> list[Any]:
-        """List what the clips have in a column: `caption`, `seconds`, or a key of their metadata; reads no array.
+        """List the values of a column: `caption`, `seconds`, or a key of the metadata; reads no array.
 
-        None where a clip has nothing there; a column that no clip of any dataset has is an error.
+        None for a clip without a value; a column that no clip of any dataset has is an error.
         """
         have = [column in STORED_COLUMNS or column in columns.names() for columns in self._columns]
         if not any(have):
-            self._columns[0].values(column)  # says which there are
+            self._columns[0].values(column)  # the error lists the columns there are
         return [
             value
             for columns, has in zip(self._columns, have, strict=True)
@@ -105,9 +105,9 @@ class OpenedSource:
 def open_sources(
     sources: Sequence[Source], *, hold_out: HoldOut | None = None, side: Side = "train", weighted: bool = True
 ) -> OpenedSource:
-    """Open datasets, select their clips and put them together; with `hold_out`, only the clips of one side.
+    """Open datasets, select their clips and combine them; with `hold_out`, only the clips of one side.
 
-    `weighted=False` leaves out all weights: every clip once.
+    `weighted=False` ignores all weights: every clip comes up once.
 
     >>> from solfa.data import Source, open_sources
     >>> drums = open_sources([Source(path="music.solfa", where={"id": {"glob": "drums/*"}})])
@@ -126,7 +126,7 @@ def open_sources(
 
 
 def open_stage(dset: Dset, stage: Stage) -> OpenedSource:
-    """Open the data of a stage. Recordings that are held out of training come unweighted, each clip once."""
+    """Open the data of a stage. Clips held out of training are not weighted: each comes up once."""
     if stage == "train":
         return open_sources(dset.train, hold_out=dset.hold_out, side="train")
     by_choice = {"valid": [dset.valid], "evaluate": [dset.evaluate, dset.valid]}
@@ -139,19 +139,19 @@ def open_stage(dset: Dset, stage: Stage) -> OpenedSource:
 
 
 def expect_same_arrays(named: Sequence[tuple[str, DatasetInfo]]) -> None:
-    """Refuse datasets whose arrays differ, by name; warn of those that another codec made."""
+    """Refuse datasets whose arrays differ, by name; warn about different codecs."""
     first_name, first = named[0]
     for name, info in named[1:]:
         for field in SAME_IN_ALL:
             expected, found = getattr(first.array, field), getattr(info.array, field)
             if found != expected:
                 raise ConfigError(
-                    f"{name}: {field} is {found}, and of {first_name} it is {expected}; "
-                    "datasets of one run must agree in it: encode both with the same codec"
+                    f"{name}: {field} is {found}, but in {first_name} it is {expected}; "
+                    "datasets of one run must match: encode both with the same codec"
                 )
         if info.parts.get("codec") != first.parts.get("codec"):
             log.warning(
-                "%s was made by %s and %s by %s: their codes look alike, but may not mean the same",
+                "%s was made by %s, but %s by %s: their codes look alike but may not mean the same",
                 *(first_name, first.codec, name, info.codec),
             )
 
@@ -161,7 +161,7 @@ def _open(source: Source) -> _Opened:
     existing = manifests(root)
     number = source.manifest or (existing[-1] if existing else None)
     dataset = open_dataset(root, manifest=number)
-    assert number is not None, "a dataset without a manifest does not open"
+    assert number is not None, "a dataset without a manifest cannot be opened"
     columns = ClipColumns(root, read_manifest(root, number).commits, dataset.info.array)
     if source.table is not None:
         columns = columns.join(_joined(source.table.pinned(), root, number, dataset.digest))
@@ -171,7 +171,7 @@ def _open(source: Source) -> _Opened:
 
 @lru_cache(maxsize=8)
 def _joined(table: ClipTable, root: Path, number: int, digest: str) -> JoinedRows:
-    """Join a table whose content is pinned to a dataset, once for all stages: they share the rows in memory."""
+    """Join a pinned table to a dataset, once for all stages, which share the rows in memory."""
     manifest = read_manifest(root, number)
     assert manifest.digest == digest
     columns = ClipColumns(root, manifest.commits, read_info(root).array)
@@ -188,7 +188,7 @@ def _clip_weights(columns: ClipColumns, column: str) -> Float64[np.ndarray, "cli
     for clip_id, value in zip(columns.values("id"), columns.values(column), strict=True):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
             raise ConfigError(
-                f"{columns.path}: weight_column {column!r} of clip {clip_id!r}: expected a number of 0 or more, "
+                f"{columns.path}: weight_column {column!r} of clip {clip_id!r}: expected a number of at least 0, "
                 f"found {value!r}"
             )
         weights.append(1.0 if value is None else float(value))

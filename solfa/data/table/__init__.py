@@ -1,1 +1,1 @@
-"""A table beside a dataset that says more of its clips, joined to them by their names."""
+"""A table with more about a dataset's clips, joined to them by their names."""

@@ -1,9 +1,9 @@
-"""What the cells of a CSV mean: a file of texts becomes booleans, numbers and lists, column by column.
+"""What the cells of a CSV mean: its texts become booleans, numbers and lists, column by column.
 
-A column is of the first kind in which all its cells are written; an empty cell says nothing, and is of every kind.
+A column has the first kind that fits all its cells; an empty cell says nothing and fits every kind.
 
     true False TRUE          booleans
-    30  -1                   whole numbers of up to 18 digits; 007 is none, it is the text of an identifier
+    30  -1                   whole numbers of up to 18 digits; 007 is not one but a text, as an identifier
     0.5  3  1e-05            numbers
     ['slow', "piano"] []     lists of texts, as Python and JSON write them
     everything else          texts
@@ -25,7 +25,7 @@ class CellKind(NamedTuple):
     """How a kind of value is written, and how to read it."""
 
     written: re.Pattern[str]
-    """Strict enough that reading what matches cannot fail, and gives a value that JSON has."""
+    """Strict enough that reading a match cannot fail and gives a JSON value."""
     read: Callable[[str], Any]
 
 
@@ -38,20 +38,20 @@ KINDS = (
 
 
 class ColumnKinds:
-    """Finds the kinds of the columns of a table while its rows go by."""
+    """Finds the kinds of a table's columns while its rows go by."""
 
     def __init__(self) -> None:
         self._possible: dict[str, tuple[CellKind, ...]] = {}
 
     def see(self, row: Mapping[str, str]) -> None:
-        """Rule out the kinds in which a cell of the row is not written."""
+        """Rule out the kinds that do not fit a cell of the row."""
         for name, cell in row.items():
             text = cell.strip()
             if text and (kinds := self._possible.setdefault(name, KINDS)):
                 self._possible[name] = tuple(kind for kind in kinds if kind.written.fullmatch(text))
 
     def found(self) -> dict[str, CellKind]:
-        """Name the kind of each column that is not one of texts."""
+        """Return the kind of each column that does not hold texts."""
         return {name: kinds[0] for name, kinds in self._possible.items() if kinds}
 
 

@@ -1,10 +1,10 @@
-r"""A table beside a dataset that says more of its clips: captions above all.
+r"""A table with more about a dataset's clips: captions above all.
 
     table: {path: musiccaps-public.csv, key: ytid}
 
-A row belongs to the clips of one recording. Its key is, in this order, what the recording is called in the dataset
-(`train/abc.wav`, the path below the folder that was encoded), that without the extension of an audio file
-(`train/abc`), or the name of the file alone (`abc`). Where files are named otherwise, a pattern says what is the key:
+A row belongs to the clips of one recording. Its key is, in this order, the recording's name in the dataset
+(`train/abc.wav`, the path below the folder that was encoded), that name without the audio extension (`train/abc`),
+or just the file's name (`abc`). If files are named differently, a pattern says what the key is:
 
     pattern: '\[(?P<key>[\w-]{11})\]'     # [-0Gj8-vB1q4]-[30-40].wav
 """
@@ -40,15 +40,15 @@ class ClipTable(Config):
     path: str
     """A CSV, TSV or JSONL file."""
     key: str
-    """The column that says which recording a row is about."""
+    """The column that says which recording a row belongs to."""
     caption: str | None = "caption"
-    """The column that becomes the caption of clips, before the one that the dataset has; None: no column does."""
+    """The column that becomes the clips' caption, instead of the dataset's own; None: no column does."""
     pattern: str | None = None
-    """A regular expression that finds the key in what a recording is called, as its group `key`."""
+    """A regular expression that finds the key in a recording's name, as its group `key`."""
     overwrite: bool = False
-    """Whether columns count before metadata of the same name that the dataset has; else they come after it."""
+    """Whether columns win over metadata of the same name in the dataset; otherwise the metadata wins."""
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
-    """What the file must hold; None: whatever it does."""
+    """The SHA-256 the file must have; None accepts any."""
 
     @field_validator("pattern")
     @classmethod
@@ -56,7 +56,7 @@ class ClipTable(Config):
         try:
             has_group = pattern is None or "key" in re.compile(pattern).groupindex
         except re.error as error:
-            raise ValueError(f"is no regular expression: {error}") from None
+            raise ValueError(f"expected a regular expression, found an error: {error}") from None
         if not has_group:
             raise ValueError("expected a group named key, as in (?P<key>[^/]+)_[0-9]+")
         return pattern
@@ -66,7 +66,7 @@ class ClipTable(Config):
         return Path(self.path).expanduser()
 
     def names_of(self, recording: str) -> tuple[str, ...]:
-        """List what the key of a recording's row may be, the surest first."""
+        """List the possible keys of a recording's row, most reliable first."""
         # Not pathlib, which takes ten times as long: a dataset may have millions of recordings.
         name = unescape_path(recording).as_posix() if "%" in recording else recording
         if self.pattern is not None:
@@ -77,7 +77,7 @@ class ClipTable(Config):
         return tuple(dict.fromkeys((name, bare, posixpath.basename(bare))))
 
     def content_sha256(self) -> str:
-        """Hash the file, and refuse another one than was asked for."""
+        """Hash the file; refuse it if it is not the pinned one."""
         if not is_table_name(self.file.name):
             raise ConfigError(
                 f"{escape_path(self.file)}: expected a table of captions as {', '.join(TABLE_EXTENSIONS)}"
@@ -89,17 +89,17 @@ class ClipTable(Config):
         if self.sha256 is not None and found != self.sha256:
             raise ConfigError(
                 f"{escape_path(self.file)}: expected the table with the SHA-256 {self.sha256[:16]}…, found "
-                f"{found[:16]}…, so it was changed; put the earlier file back, or begin anew with this one"
+                f"{found[:16]}…: it has changed; restore the earlier file or start over with this one"
             )
         return found
 
     def pinned(self) -> "ClipTable":
-        """Ask for what the file holds now."""
+        """Pin the file's current content."""
         return self.model_copy(update={"sha256": self.content_sha256()})
 
 
 class TableIndex(NamedTuple):
-    """What one pass over a table finds, so that a second one can read just the rows that are needed."""
+    """What one pass over a table finds, so that a second pass only reads the rows that are needed."""
 
     positions: dict[str, int]
     """Where the first row with each key is, counted from 0."""
@@ -108,7 +108,7 @@ class TableIndex(NamedTuple):
     num_rows: int
     num_keyless: int
     kinds: dict[str, CellKind]
-    """What the columns of a CSV hold; JSONL says it itself."""
+    """The kinds of a CSV's columns; JSONL values have their own."""
 
 
 def index_table(table: ClipTable) -> TableIndex:
@@ -129,13 +129,13 @@ def index_table(table: ClipTable) -> TableIndex:
         if holds_texts:
             kinds.see(row.values)
     _expect_columns(table, list(columns))
-    # A caption is a text, though all of them be numbers, and so is a key.
+    # A caption is a text even if all captions are numbers, and so is a key.
     others = {name: kind for name, kind in kinds.found().items() if name not in (table.key, table.caption)}
     return TableIndex(positions, repeated, num_rows, num_keyless, others)
 
 
 class KeyedRow(NamedTuple):
-    """What a row says of a recording."""
+    """What a row says about a recording."""
 
     position: int
     line: int
@@ -144,7 +144,7 @@ class KeyedRow(NamedTuple):
 
 
 def keyed_rows(table: ClipTable, index: TableIndex, wanted: set[int]) -> Iterator[KeyedRow]:
-    """Read the rows at the wanted positions, and all that share their key with another, without what is unknown."""
+    """Read the rows at the wanted positions and all rows with a repeated key, leaving out empty values."""
     holds_texts = _holds_texts(table)
     for position, row in enumerate(read_rows(table.file)):
         key = _key_of(row, table)
@@ -172,6 +172,6 @@ def _expect_columns(table: ClipTable, columns: list[str]) -> None:
     for field, name in (("key", table.key), ("caption", table.caption)):
         if name is not None and name not in columns:
             raise ConfigError(
-                f"{escape_path(table.file)}: there is no column {name!r}{nearest(name, columns)}; set {field} to "
+                f"{escape_path(table.file)}: no column {name!r}{nearest(name, columns)}; set {field} to "
                 f"one of {', '.join(columns)}{', or to null' if field == 'caption' else ''}"
             )

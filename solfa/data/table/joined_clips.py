@@ -1,4 +1,4 @@
-"""Clips together with the rows of a table: what is known of each from both."""
+"""Clips together with the rows of a table: what both say about each clip."""
 
 import json
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ class JoinedRows:
 
     table: ClipTable
     texts: pa.ChunkedArray
-    """Rows as JSON objects, in the order of the table: a fraction of what they would take as Python objects."""
+    """Rows as JSON texts, in the table's order: they take a fraction of the memory of Python objects."""
     rows: Int64[np.ndarray, "clips"]
-    """Which of `texts` is about each clip; -1 for none."""
+    """The index in `texts` of each clip's row; -1 for none."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # Rows of other clips stay behind.
+        # Rows of other clips are not pickled.
         used, rows = np.unique(self.rows, return_inverse=True)
         has_none = int(len(used) > 0 and used[0] < 0)
         return {"table": self.table, "texts": self.texts.take(used[has_none:]), "rows": rows - has_none}
@@ -40,11 +40,11 @@ class JoinedRows:
         return replace(self, rows=self.rows[kept])
 
     def caption(self, index: int, own: str | None) -> str | None:
-        """Take the caption of a clip from its row, else the one that it has of its own."""
+        """Return a clip's caption from its row, or else the clip's own."""
         return find_caption({CAPTION: self._row(index).get(self.table.caption or "")}) or own
 
     def metadata(self, index: int, own: Mapping[str, Any]) -> dict[str, Any]:
-        """Put together what the row and the dataset say of a clip."""
+        """Combine what the row and the dataset say about a clip."""
         row = self._row(index)
         if self.table.overwrite:
             return {**own, **row}
@@ -58,7 +58,7 @@ class JoinedRows:
 
 @dataclass(frozen=True)
 class JoinedClip:
-    """A clip of a dataset, described by a row of a table as well."""
+    """A clip of a dataset, also described by a row of a table."""
 
     clip: SourceClip
     """As the dataset gives it."""
@@ -84,7 +84,7 @@ class JoinedClip:
 
 
 class JoinedClips:
-    """A source of clips with the rows of a table; their order is that of the clips alone, whatever the rows say."""
+    """A source of clips with the rows of a table; the order depends on the clips alone, whatever the rows say."""
 
     def __init__(self, source: ClipSource, joined: JoinedRows) -> None:
         assert len(source) == len(joined)

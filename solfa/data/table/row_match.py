@@ -1,4 +1,4 @@
-"""Join a table to the clips of a dataset: which row is about which clip."""
+"""Join a table to the clips of a dataset: which row belongs to which clip."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -9,8 +9,8 @@ import pyarrow as pa
 from solfa.data.table.clip_table import ClipTable, TableIndex, index_table, keyed_rows
 from solfa.data.table.joined_clips import JoinedRows
 from solfa.errors import ConfigError
+from solfa.files.chunks import chunks
 from solfa.files.printable_names import escape_path
-from solfa.store.array_dataset import chunks
 from solfa.store.plan_file import metadata_text
 
 log = logging.getLogger(__name__)
@@ -19,9 +19,9 @@ ROWS_PER_CHUNK = 4096
 
 
 def join_table(table: ClipTable, recordings: Sequence[str], where: str) -> JoinedRows:
-    """Find the row of each clip, given what its recording is called; clips without one are kept, and counted.
+    """Find the row of each clip by the name of its recording; clips without a row are kept, and counted.
 
-    The table is read twice and never held whole: only the rows of these clips stay in memory.
+    The table is read twice and never kept as a whole: only the rows of these clips stay in memory.
     """
     index = index_table(table)
     found = match_rows(table, recordings, index)
@@ -39,8 +39,8 @@ def join_table(table: ClipTable, recordings: Sequence[str], where: str) -> Joine
 def match_rows(table: ClipTable, recordings: Sequence[str], index: TableIndex) -> dict[str, int]:
     """Find the position of the row of each recording that has one.
 
-    That two recordings have the same row is an error, unless a pattern says so: `cd1/01.wav` and `cd2/01.wav` are
-    hardly the same `01`.
+    Two recordings with the same row are an error, unless a pattern says so: `cd1/01.wav` and `cd2/01.wav` are hardly
+    the same `01`.
     """
     found: dict[str, int] = {}
     owners: dict[int, str] = {}
@@ -53,20 +53,20 @@ def match_rows(table: ClipTable, recordings: Sequence[str], index: TableIndex) -
         if other != recording and table.pattern is None:
             raise ConfigError(
                 f"{escape_path(table.file)}: the row with {table.key} {key!r} fits both {other!r} and {recording!r}; "
-                "give them rows of their own, keyed by their paths, or say with pattern that both have this one"
+                "give each its own row, with its path as the key, or set a pattern if both share this one"
             )
     return found
 
 
 def _texts(table: ClipTable, index: TableIndex, used: set[int]) -> Iterator[str]:
-    """Spell the rows in use as JSON; other rows with one of their keys must say the same."""
+    """Write the rows in use as JSON; other rows with one of their keys must say the same."""
     first: dict[str, str] = {}
     for row in keyed_rows(table, index, used):
         text = metadata_text(row.values)
         if row.key in index.repeated and first.setdefault(row.key, text) != text:
             raise ConfigError(
-                f"{escape_path(table.file)}, line {row.line}: {table.key} {row.key!r} has another row before, which "
-                "says something else; keep one of them"
+                f"{escape_path(table.file)}, line {row.line}: an earlier row with {table.key} {row.key!r} says "
+                "something else; keep one of them"
             )
         if row.position in used:
             yield text
@@ -74,20 +74,20 @@ def _texts(table: ClipTable, index: TableIndex, used: set[int]) -> Iterator[str]
 
 def _no_match(table: ClipTable, recordings: Sequence[str], index: TableIndex, where: str) -> str:
     names = table.names_of(recordings[0])
-    needs = f"needs {' or '.join(map(repr, names))} as {table.key}" if names else "the pattern does not fit"
+    needs = f"needs {' or '.join(map(repr, names))} as {table.key}" if names else "the pattern does not match"
     return (
-        f"{escape_path(table.file)}: no row is about a clip of {where}: the first clip is of {recordings[0]!r}, which "
-        f"{needs}, and the first row has {next(iter(index.positions), None)!r}; name another column "
-        "with key, or say with pattern which part of a recording's name is the key"
+        f"{escape_path(table.file)}: no row matches a clip of {where}: the first clip is from {recordings[0]!r}, which "
+        f"{needs}, and the first row has {next(iter(index.positions), None)!r}; set key to another column, "
+        "or set a pattern that finds the key in a recording's name"
     )
 
 
 def _tell(table: ClipTable, recordings: Sequence[str], found: dict[str, int], index: TableIndex, where: str) -> None:
     missing = [recording for recording in recordings if recording not in found]
-    notes = [f"the first without is of {missing[0]!r}"] if missing else []
+    notes = [f"the first clip without a row is from {missing[0]!r}"] if missing else []
     notes += [f"rows without {table.key}: {index.num_keyless}"] if index.num_keyless else []
     notes += [f"SHA-256 {table.sha256[:16]}…"] if table.sha256 else []
     log.info(
-        "%s: %d of %d clips of %s have one of its %d rows; %s",
+        "%s: %d of %d clips of %s have a row (of %d rows); %s",
         *(table.file, len(recordings) - len(missing), len(recordings), where, index.num_rows, ", ".join(notes)),
     )

@@ -1,8 +1,8 @@
-"""`solfa pre-encode`: the surface and the layout of stable-audio-tools' `pre_encode.py`, resumable and without loss.
+"""`solfa pre-encode`: the flags and the layout of stable-audio-tools' `pre_encode.py`, resumable and lossless.
 
 config ──► frozen list of items ──► batches, dealt to ranks ──► decode ahead ──► codec ──► .npy, then .json
 
-A recording longer than `sample_size` becomes consecutive items that cover all of it. Everything readable is encoded,
-silence included, as it is: nothing is flipped, clamped, drawn, replaced, repeated or dropped. What cannot be read is
-listed in `failures.jsonl`. For new work `solfa encode` is the better way: it pads nothing and stores far fewer files.
+A recording longer than `sample_size` becomes consecutive items that cover all of it. Everything readable is encoded as
+it is, silence included: nothing is flipped, clamped, drawn, replaced, repeated or dropped. Unreadable files are listed
+in `failures.jsonl`. Prefer `solfa encode` for new work: it pads nothing and stores far fewer files.
 """

@@ -12,13 +12,13 @@ from solfa.errors import ConfigError
 
 MIN_SAMPLE_SIZE, MAX_SAMPLE_SIZE = 1_000, 44_100 * 300
 MAX_BATCH_SIZE = 10_000
-"""Ids have four digits for the place in a batch."""
+"""Ids have four digits for the position in a batch."""
 
 
 class PreEncodeConfig(Config):
-    """What is encoded, with what, and where to."""
+    """What to encode, with which model, and where to."""
 
-    # pydantic keeps the name `model_config` for itself; users write it all the same.
+    # pydantic reserves the name `model_config`, but users still write it.
     model_config_path: Path | None = Field(default=None, alias="model_config")
     """A stable-audio-tools model JSON; its weights are `ckpt_path`."""
     ckpt_path: Path | None = None
@@ -29,21 +29,21 @@ class PreEncodeConfig(Config):
     output_path: Path
     batch_size: int = Field(default=1, ge=1, le=MAX_BATCH_SIZE)
     sample_size: int = Field(default=1_320_960, ge=MIN_SAMPLE_SIZE, le=MAX_SAMPLE_SIZE)
-    """Samples at the model's rate that every item has; what is shorter is padded with zeros on the right."""
+    """Samples per item at the model's rate; shorter audio is padded with zeros on the right."""
     num_workers: int = Field(default=4, ge=0)
-    """Processes that decode ahead; 0 decodes in a thread."""
+    """Processes that decode audio ahead; 0 decodes in a thread."""
     shuffle: bool = False
-    """Order the items by a hash of their names instead of by name: the same order every time."""
+    """Order items by a hash of their names instead of by name; always the same order."""
     model_half: bool = False
     """Run the model in fp16 and store fp16."""
     is_discrete: bool = False
     """The model gives tokens: store them, [K, N]."""
     num_nodes: int = Field(default=1, ge=1)
-    """Machines that a launcher started this on; more than the launcher's processes are refused."""
+    """Number of machines the launcher started this on; more than its processes are refused."""
     strategy: str = Field(default="auto", pattern=r"^(auto|ddp\w*)$")
     """`auto` or `ddp...`: either way every process the launcher started takes its share of the batches."""
     limit_batches: int | None = Field(default=None, ge=1)
-    """Encode the first so many batches, counted over all ranks."""
+    """Encode only this many batches, counted over all ranks."""
 
     @model_validator(mode="after")
     def _name_one_model(self) -> "PreEncodeConfig":
@@ -56,7 +56,7 @@ class PreEncodeConfig(Config):
         return self
 
     def as_args(self) -> dict[str, Any]:
-        """Spell it as JSON values under the names that users know."""
+        """Return it as JSON values under the names that users know."""
         return self.model_dump(mode="json", by_alias=True)
 
 
@@ -65,23 +65,23 @@ KEYS = tuple(field.alias or name for name, field in PreEncodeConfig.model_fields
 
 
 def check_key(key: str, where: str) -> None:
-    """Refuse a name that is no setting, suggesting the nearest."""
+    """Refuse a name that is not a setting, and suggest the nearest."""
     if key not in KEYS:
         raise ConfigError(f"{where}: {key}: unknown field{nearest(key, KEYS)}")
 
 
 def parse_pre_encode(values: Mapping[str, Any], where: str = "pre-encode") -> PreEncodeConfig:
-    """Validate settings by the names that users write; a fault is one sentence."""
+    """Validate settings under the names that users write; an error is one sentence."""
     for key in values:
         check_key(key, where)
     return parse_config(PreEncodeConfig, values, where)
 
 
 def check_launch(config: PreEncodeConfig, rank: Rank) -> None:
-    """Refuse more nodes than there are processes: then no launcher has started them."""
+    """Refuse more nodes than processes: no launcher can have started them."""
     if config.num_nodes > rank.world_size:
         raise ConfigError(
-            f"num_nodes {config.num_nodes}: expected a launcher's RANK and WORLD_SIZE of at least as many processes, "
+            f"num_nodes {config.num_nodes}: expected a launcher's RANK and WORLD_SIZE for at least as many processes, "
             f"found WORLD_SIZE {rank.world_size}; start it on every machine with `srun solfa pre-encode ...` "
             f"or `torchrun --nnodes {config.num_nodes} --no-python solfa pre-encode ...`"
         )

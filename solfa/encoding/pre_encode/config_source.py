@@ -15,32 +15,32 @@ REJECTED = "rejected by get_custom_metadata"
 
 
 class Collected(NamedTuple):
-    """A dataset config as it stands in its file, and the recordings it names."""
+    """A dataset config as its file has it, and the recordings it names."""
 
     content: dict[str, Any]
     source: DatasetConfigSource
 
     @property
     def random_crop(self) -> bool:
-        """Only what is written counts: without it, nothing of a recording is left out."""
+        """Only an explicit true counts: otherwise recordings are encoded whole."""
         return self.content.get("random_crop") is True
 
     def notes(self) -> list[str]:
-        """Say what the config asks for that means something else here."""
+        """List what the config asks for that means something different here."""
         notes = []
         if self.random_crop:
             notes.append(
-                "random_crop is true in the dataset config: of every recording longer than sample_size one crop was "
-                "encoded, at a place that is always the same; set it to false to encode all of it"
+                "random_crop is true in the dataset config, so only one crop of each recording longer than sample_size "
+                "was encoded, always the same one; set it to false to encode whole recordings"
             )
         if self.content.get("drop_last") is True:
-            notes.append("drop_last in the dataset config is for training: the last, smaller batch was encoded, too")
+            notes.append("drop_last in the dataset config is for training only: the last, smaller batch was encoded")
         return notes
 
     def relpath(self, key: str) -> str:
         """Name a recording relative to its collection."""
         prefixes = [escape_path(collection.id) + "/" for collection in self.source.collections]
-        # The longest: ids may hold slashes, and one may begin with another.
+        # The longest: ids may contain slashes, and one may begin with another.
         prefix = max((prefix for prefix in prefixes if key.startswith(prefix)), key=len, default="")
         return str(unescape_path(key.removeprefix(prefix)))
 
@@ -67,10 +67,10 @@ def open_collected(path: Path) -> Collected:
 def expect_recordings(collected: Collected, path: Path) -> None:
     """Refuse a dataset config whose folders hold no audio."""
     if next(without_functions(collected.source).recordings(), None) is None:
-        raise ConfigError(f"{path}: expected audio files in the folders it names, found none")
+        raise ConfigError(f"{path}: expected audio files in the folders it lists, found none")
 
 
 def without_functions(source: DatasetConfigSource) -> DatasetConfigSource:
-    """List the same recordings without asking the user's functions about them."""
+    """List the same recordings without calling the user's functions."""
     plain = tuple(replace(collection, custom_metadata=None) for collection in source.collections)
     return replace(source, collections=plain)

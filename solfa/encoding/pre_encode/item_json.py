@@ -1,4 +1,4 @@
-"""What is written beside the arrays: details.json and the JSON of every item."""
+"""What is written next to the arrays: details.json and the JSON of every item."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -21,7 +21,7 @@ from solfa.store.schema import ArraySpec
 def make_details(
     config: PreEncodeConfig, collected: Collected, codec: Codec, model: Mapping[str, Any], rank: Rank
 ) -> dict[str, Any]:
-    """Describe a run as older readers expect it; `solfa` holds what decides the files and must not change."""
+    """Describe a run as older readers expect it; `solfa` holds what determines the files and must not change."""
     settings = {
         "codec": dict(codec.description),
         "source_root": str(collected.source.root),
@@ -43,7 +43,7 @@ def make_details(
 
 
 def model_config_of(spec: ArraySpec) -> dict[str, Any]:
-    """Describe a codec that has no stable-audio-tools config by what readers look for in one."""
+    """Describe a codec without a stable-audio-tools config by the fields that readers look for in one."""
     return {
         "model_type": "autoencoder",
         "sample_rate": spec.sample_rate,

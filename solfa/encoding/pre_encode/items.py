@@ -1,4 +1,4 @@
-"""Decide, purely, which samples of a recording make an item, which id it has, and which rank encodes it.
+"""Decide, purely, which samples of a recording make an item, its id, and which rank encodes it.
 
     item of the list ──► global batch ──► rank = batch mod world size ──► id RRR BBBBBB IIII
 
@@ -19,7 +19,7 @@ MAX_RANKS, MAX_BATCHES = 1_000, 1_000_000
 """Three and six digits of an id."""
 
 Bounds = list[tuple[int, int]]
-"""First and last + 1 samples of the recording, at its own rate."""
+"""First sample and end (exclusive) in the recording, at its own rate."""
 
 
 class Cut(NamedTuple):
@@ -29,7 +29,7 @@ class Cut(NamedTuple):
     sample_rate: int
     """The codec's."""
     random_crop: bool = False
-    """One crop of each recording instead of all of it."""
+    """Take one crop of each recording instead of all of it."""
 
 
 class Slot(NamedTuple):
@@ -41,7 +41,7 @@ class Slot(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Spell it as 13 digits."""
+        """Write it as 13 digits."""
         return f"{self.rank:03d}{self.batch:06d}{self.position:04d}"
 
 
@@ -61,8 +61,8 @@ def items_of_rank(num_items: int, batch_size: int, rank: int, world_size: int) -
 def consecutive_bounds(num_samples: int, source_rate: int, cut: Cut) -> Bounds:
     """Cut a recording into spans of at most `sample_size` samples at the codec's rate that cover all of it.
 
-    Where no source sample falls on the end of an item, as when 16 kHz becomes 44.1 kHz, the item ends at the last one
-    before it and the few samples up to `sample_size` are padding: nothing is lost or stored twice.
+    If no source sample falls on the end of an item, as when 16 kHz becomes 44.1 kHz, the item ends at the last one
+    before it, and the few samples up to `sample_size` are padding: nothing is lost or stored twice.
     """
     bounds: Bounds = []
     total = resampled_span(0, num_samples, source_rate, cut.sample_rate)[1]
@@ -88,12 +88,12 @@ def crop_bounds(num_samples: int, source_rate: int, cut: Cut, fraction: float) -
 
 
 def drawn_fraction(key: str) -> float:
-    """Draw a number from 0 to 1 for a recording: the same whoever draws it, and whenever."""
+    """Draw a number from 0 to 1 for a recording: always the same one, no matter who draws it and when."""
     return int.from_bytes(_hash("crop", key)[:6]) / (1 << 48)
 
 
 def shuffle_key(item_id: str) -> bytes:
-    """Give an item its place in the shuffled order."""
+    """Return an item's place in the shuffled order."""
     return _hash("shuffle", item_id)
 
 
@@ -102,7 +102,7 @@ def _hash(purpose: str, text: str) -> bytes:
 
 
 def items_of(recording: Recording, info: AudioInfo | str, cut: Cut) -> Iterator[PlannedClip]:
-    """List the items of one recording; `info` is a sentence if it cannot be read, which gives one failed item."""
+    """List the items of one recording; if `info` is the reason why it cannot be read, that is one failed item."""
     (whole,) = clips_of(recording, info, 0.0, cut.sample_rate)
     if isinstance(info, str):
         yield whole
@@ -119,6 +119,6 @@ def items_of(recording: Recording, info: AudioInfo | str, cut: Cut) -> Iterator[
 
 
 def padding_mask(num_samples: int, hop_length: int, num_frames: int) -> list[int]:
-    """Mark with 1 the frames that hold sound: ceil(samples / hop length) of them."""
+    """Mark the frames that hold sound with 1: ceil(samples / hop length) of them."""
     valid = min(num_frames, -(-num_samples // hop_length))
     return [1] * valid + [0] * (num_frames - valid)

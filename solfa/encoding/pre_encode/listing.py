@@ -1,10 +1,9 @@
 """The frozen list of items, `OUT/items.parquet`: written once, in its final order, before anything is encoded.
 
-Every rank and every later run reads the same list, so ids never shift, whatever happens to the source meanwhile.
+Every rank and every later run reads the same list, so ids never shift, whatever happens to the source in the meantime.
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,21 +11,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from solfa.audio.probe import probe_recording
+from solfa.audio.probe import probe_in_chunks
 from solfa.encoding.pre_encode.config_source import Collected, without_functions
 from solfa.encoding.pre_encode.items import MAX_BATCHES, Cut, items_of, shuffle_key
 from solfa.errors import ConfigError, StoreError
 from solfa.files.whole_files import publish, temporary_path
-from solfa.store.array_dataset import chunks
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip
 
-PROBES_AT_ONCE = 8
-RECORDINGS_PER_CHUNK = 512
 ROWS_PER_GROUP = 4096
 
 
 def list_path(out: Path) -> Path:
-    """Name the list."""
+    """Return the path of the list."""
     return out / "items.parquet"
 
 
@@ -39,7 +35,7 @@ def freeze_list(
     max_items: int | None,
     on_recordings: Callable[[int], None],
 ) -> None:
-    """Write the list unless it is there; of several processes that do, the first wins."""
+    """Write the list unless it exists; if several processes write it, the first wins."""
     if list_path(out).exists():
         return
     enough = None if shuffle else max_items
@@ -60,35 +56,33 @@ def _record_batches(
     collected: Collected, cut: Cut, enough: int | None, on_recordings: Callable[[int], None]
 ) -> Iterator[pa.RecordBatch]:
     num_recordings = num_items = 0
-    with ThreadPoolExecutor(PROBES_AT_ONCE, thread_name_prefix="probe") as pool:
-        for chunk in chunks(collected.source.recordings(), RECORDINGS_PER_CHUNK):
-            infos = pool.map(lambda recording: probe_recording(collected.source.root, recording), chunk)
-            rows = []
-            for recording, info in zip(chunk, infos, strict=True):
-                rows += [item.as_row() for item in items_of(recording, info, cut)]
-                num_recordings += 1
-                on_recordings(num_recordings)
-            yield pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA)
-            num_items += len(rows)
-            if enough is not None and num_items >= enough:
-                return
+    for probed in probe_in_chunks(collected.source.root, collected.source.recordings()):
+        rows = []
+        for recording, info in probed:
+            rows += [item.as_row() for item in items_of(recording, info, cut)]
+            num_recordings += 1
+            on_recordings(num_recordings)
+        yield pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA)
+        num_items += len(rows)
+        if enough is not None and num_items >= enough:
+            return
 
 
 def read_lengths(out: Path) -> npt.NDArray[np.int64]:
-    """Read how many samples each item of the list has, 0 where it cannot be read."""
+    """Read how many samples each item of the list has; 0 if it cannot be read."""
     with _open(out) as file:
         lengths: npt.NDArray[np.int64] = file.read(columns=["num_samples"])["num_samples"].to_numpy()
         return lengths
 
 
 def read_items(out: Path) -> Iterator[PlannedClip]:
-    """Read the list in order, a group of rows in memory at a time."""
+    """Read the list in order, with one group of rows in memory at a time."""
     with _open(out) as file:
         for group in range(file.num_row_groups):
             try:
                 rows = file.read_row_group(group).to_pylist()
             except (pa.ArrowException, OSError) as error:
-                raise StoreError(f"{list_path(out)}: cannot be read ({error}); the file was damaged") from None
+                raise StoreError(f"{list_path(out)}: cannot be read ({error}); the file is damaged") from None
             for row in rows:
                 yield PlannedClip.from_row(row)
 
@@ -101,18 +95,18 @@ def _open(out: Path) -> pq.ParquetFile:
 
 
 def check_capacity(num_items: int, batch_size: int, world_size: int) -> None:
-    """Refuse a list with more batches than ids have numbers for."""
+    """Refuse a list with more batches than ids can number."""
     batches = -(-num_items // batch_size)
     if -(-batches // world_size) > MAX_BATCHES:
         needed = -(-num_items // (MAX_BATCHES * world_size))
         raise ConfigError(
-            f"batch_size {batch_size}: {batches:,} batches do not fit into 13-digit ids; "
+            f"batch_size {batch_size}: {batches:,} batches are too many for 13-digit ids; "
             f"expected a batch_size of at least {needed}, or fewer recordings"
         )
 
 
 def new_recordings(out: Path, collected: Collected) -> list[str]:
-    """List recordings that came to the source after the list was frozen."""
+    """List recordings that were added to the source after the list was frozen."""
     with _open(out) as file:
         known = set(file.read(columns=["key"])["key"].to_pylist())
     found = without_functions(collected.source).recordings()

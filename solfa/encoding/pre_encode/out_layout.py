@@ -1,12 +1,12 @@
-"""The folder that is written: who may write to it, where items lie, and when one counts as stored.
+"""The output folder: who may write to it, where items are, and when one counts as stored.
 
 OUT/details.json           what made it; written first, compared by every later run
 OUT/items.parquet          the frozen list of items, in order
 OUT/silence.npy            [1, C, N], the encoding of silence
 OUT/<rank>/<id>.npy        [C, N] latents or [K, N] codes
 OUT/<rank>/<id>.json       written after the array: an item is stored when both are there
-OUT/<rank>/failures.jsonl  written when a rank has gone through its items
-OUT/failures.jsonl         all of them, written when every rank has
+OUT/<rank>/failures.jsonl  written once a rank is through its items
+OUT/failures.jsonl         all failures, written once every rank is done
 """
 
 import json
@@ -34,10 +34,10 @@ DETAILS, FAILURES, SILENCE = "details.json", "failures.jsonl", "silence.npy"
 
 
 def read_details(out: Path) -> dict[str, Any] | None:
-    """Read what made a folder; None where nothing has been written yet. Folders that are not ours are refused."""
+    """Read what made a folder; None if nothing has been written yet. Folders that are not ours are refused."""
     path = out / DETAILS
     if not path.is_file():
-        expected = f"a new or empty folder, or one to continue, which has {DETAILS}"
+        expected = f"a new or empty folder, or one with {DETAILS} to continue"
         expect_free(out, "choose another `output_path`", expected=expected, is_ours=lambda name: name == TEMPORARY)
         return None
     try:
@@ -47,25 +47,25 @@ def read_details(out: Path) -> dict[str, Any] | None:
         settings = None
     if not isinstance(settings, dict):
         raise ConfigError(
-            f"{out}: its {DETAILS} was not written by `solfa pre-encode`, which cannot continue it; "
-            "choose another `output_path` (`solfa import` reads it)"
+            f"{out}: its {DETAILS} was not written by `solfa pre-encode`, so it cannot be continued; "
+            "choose another `output_path` (`solfa import` can read it)"
         )
     return dict(details)
 
 
 def claim_folder(out: Path, details: Mapping[str, Any]) -> None:
-    """Write details.json into a new folder, or check that the folder was begun with the same settings."""
+    """Write details.json into a new folder, or check that the folder was started with the same settings."""
     content = json_bytes(details)
     if read_details(out) is None:
         create_once(out, out / DETAILS, content)
     found = read_details(out)
     assert found is not None
-    # Through JSON, so that tuples and lists are the same.
+    # Through JSON, so that tuples and lists compare equal.
     different = list(differences(_comparable(found), _comparable(json.loads(content))))
     if different:
         raise StoreError(
-            f"{out}: was begun with other settings ({'; '.join(different)}); "
-            "repeat the command it was begun with, or choose another `output_path`"
+            f"{out}: was started with different settings ({'; '.join(different)}); "
+            "repeat the original command or choose another `output_path`"
         )
 
 
@@ -75,12 +75,12 @@ def _comparable(details: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def at_work(out: Path, rank: Rank) -> Iterator["RankFolder"]:
-    """Hold this rank's folder, so that no second process writes to it; clean up what killed ones left."""
+    """Lock this rank's folder, so that no second process writes to it; clean up after killed ones."""
     lease = Lease.take(out, rank.rank)
     if lease is None:
         raise StoreError(
-            f"{out}: another process seems to be at work on it as rank {rank.rank}; wait for it, or for a minute "
-            "if it was killed on another machine; several processes need RANK and WORLD_SIZE"
+            f"{out}: another process seems to be working on it as rank {rank.rank}; wait for it to finish, or wait a "
+            "minute if it was killed on another machine; several processes need RANK and WORLD_SIZE"
         )
     with lease:
         folder = RankFolder(out, rank)
@@ -98,7 +98,7 @@ class RankFolder:
         self.path = out / str(rank.rank)
 
     def clean(self) -> None:
-        """Create the folder; remove temporary files, which only this rank makes here."""
+        """Create the folder; remove temporary files, which only this rank writes here."""
         self.path.mkdir(parents=True, exist_ok=True)
         for leftover in self.path.glob(".*"):
             leftover.unlink()
@@ -109,7 +109,7 @@ class RankFolder:
         return {name[:-5] for name in names if name.endswith(".json") and f"{name[:-5]}.npy" in names}
 
     def store(self, slot: Slot, array: np.ndarray[Any, Any], description: Mapping[str, Any]) -> None:
-        """Write an item, its JSON last; killed in between, it does not count."""
+        """Write an item, its JSON last; if the process is killed in between, the item does not count."""
         replace_atomically(self.path / f"{slot.id}.npy", npy_bytes(array))
         crash_point("pre-encode:between")
         replace_atomically(self.path / f"{slot.id}.json", _line(description))
@@ -120,7 +120,7 @@ class RankFolder:
         create_once(self.out, self.out / SILENCE, npy_bytes(array))
 
     def finish(self, failures: Sequence[Failure]) -> None:
-        """Write what failed; the last rank to do so writes the list of all."""
+        """Write what failed; the last rank to do so writes the complete list."""
         lines = b"".join(_line(failure._asdict()) for failure in failures)
         _put(self.path / FAILURES, lines)
         crash_point("pre-encode:before-finish")
@@ -130,7 +130,7 @@ class RankFolder:
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
-    """Spell a value as one line of JSON: a padding mask with a line per frame would be four times as long."""
+    """Write a value as one line of JSON: a padding mask with one line per frame would be four times as long."""
     text = json.dumps(value, ensure_ascii=False)
     return (text + "\n").encode("utf-8", "backslashreplace")
 

@@ -15,7 +15,7 @@ class EncodedItem(NamedTuple):
     """One item as it is stored."""
 
     array: Array
-    """[W, T], as older tools have it."""
+    """[W, T], as older tools expect it."""
     scales: list[float] | None
     """Loudness of each chunk, for codecs that normalise."""
 
@@ -31,7 +31,7 @@ def pad(audio: Array, sample_size: int) -> Array:
 
 
 class BatchEncoder:
-    """A codec that is given audio of one length."""
+    """A codec that always gets audio of the same length."""
 
     def __init__(self, codec: Codec, device: str, sample_size: int, half: bool) -> None:
         self._codec, self._device, self._sample_size, self._half = codec, device, sample_size, half
@@ -46,7 +46,7 @@ class BatchEncoder:
         ]
 
     def encode_silence(self) -> Array:
-        """Encode `sample_size` zeros as `[1, W, T]`; being the first thing encoded, it shows whether the codec runs."""
+        """Encode `sample_size` zeros as `[1, W, T]`; done first, because it shows whether the codec runs at all."""
         try:
             (silence,) = self.encode([np.zeros((self._codec.num_channels, 1), np.float32)])
         except (RuntimeError, NotImplementedError) as error:
@@ -55,18 +55,18 @@ class BatchEncoder:
             reason = str(error).partition("\n")[0]
             raise ConfigError(
                 f"`model_half`: {self._codec.name} does not run in fp16 on {self._device} ({reason}); "
-                "leave it out, or use a GPU"
+                "leave it out or use a GPU"
             ) from error
         return silence.array[None]
 
     def _stored(self, row: Array) -> Array:
-        """Turn `[T, W]` into the `[W, T]` and the dtypes of older tools: int64 codes, fp16 latents from fp16 models."""
+        """Turn `[T, W]` into the `[W, T]` and dtypes of older tools: int64 codes, fp16 latents from fp16 models."""
         if row.dtype.kind in "ui":
             return np.ascontiguousarray(row.T, np.int64)
         return np.ascontiguousarray(row.T, np.float16 if self._half else np.float32)
 
     def _try_twice(self, audio: torch.Tensor) -> Encoded:
-        """Encode; a device that is out of memory for a moment is given a second try with its cache emptied."""
+        """Encode; a device that runs out of memory gets a second try with an empty cache."""
         try:
             return self._codec.encode(audio.to(self._device))
         except torch.OutOfMemoryError:
@@ -77,6 +77,6 @@ class BatchEncoder:
             seconds = audio.shape[0] * audio.shape[2] / self._codec.sample_rate
             raise SolfaError(
                 f"{self._device}: not enough memory for {audio.shape[0]} items at once ({seconds:.0f} s of audio); "
-                "free some and run the same command to continue, or begin a new `output_path` with a smaller "
+                "free some and run the same command to continue, or start a new `output_path` with a smaller "
                 "`batch_size`"
             ) from None

@@ -1,7 +1,7 @@
 """The work of one rank: go through its batches, encode what is missing, write one batch behind the codec.
 
-A batch of which anything is missing is decoded and encoded as a whole, in the composition it always has, so that an
-item is the same to the bit whenever it is encoded; only what is missing is written.
+If anything of a batch is missing, the whole batch is decoded and encoded, always with the same items, so that an item
+is bit-identical whenever it is encoded; only what is missing is written.
 """
 
 import time
@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from solfa.encoding.encode_loop import encoded_batches
 from solfa.encoding.pre_encode.item_json import ItemDescriber, recording_path
 from solfa.encoding.pre_encode.items import Slot, items_of_rank, slot_of
 from solfa.encoding.pre_encode.listing import read_items, read_lengths
@@ -19,12 +20,12 @@ from solfa.encoding.pre_encode.summary import Failure
 from solfa.encoding.progress import Listener, Progress, Totals
 from solfa.encoding.read_ahead import DecodeAhead, Decoded, Target
 from solfa.environment.ranks import Rank
-from solfa.store.array_dataset import chunks
+from solfa.files.chunks import chunks
 from solfa.store.plan_file import PlannedClip
 
 
 class Place(NamedTuple):
-    """Where an item stands in the list, and whether it is still to be written."""
+    """Where an item is in the list, and whether it still has to be written."""
 
     item: int
     slot: Slot
@@ -38,7 +39,7 @@ Batch = list[Decoded[Place]]
 
 @dataclass
 class Work:
-    """One rank at work: its parts, and what it has done."""
+    """The work of one rank: what it needs, and what it has done."""
 
     folder: RankFolder
     rank: Rank
@@ -60,27 +61,18 @@ class Work:
         seconds = float(lengths[to_do].sum()) / self.target.sample_rate
         with DecodeAhead(self.target, num_workers) as ahead, ThreadPoolExecutor(1, "writer") as writer:
             writing: Future[None] | None = None
-            batch: Batch = []
-            last_report = time.monotonic()
-            for decoded in ahead.decode(self._places(stored)):
-                batch.append(decoded)
-                if not decoded.label.is_last:
-                    continue
-                started = time.monotonic()
-                encoded = self._encode(batch)
-                now = time.monotonic()
+            for batch in encoded_batches(ahead, self._places(stored), self._encode):
                 if writing is not None:
                     writing.result()
-                writing = writer.submit(self._write, batch, encoded)
-                self._count(batch, now - started, now - last_report)
+                writing = writer.submit(self._write, batch.clips, batch.result)
+                self._count(batch.clips, batch.codec_seconds, batch.wall_seconds)
                 self.listener.encoding(self.totals, len(to_do), seconds)
-                batch, last_report = [], now
             if writing is not None:
                 writing.result()
         return len(own)
 
     def _places(self, stored: set[str]) -> Iterator[tuple[Place, PlannedClip]]:
-        """List the items of this rank's batches that lack something."""
+        """List the items of this rank's batches that are incomplete."""
         for number, items in enumerate(chunks(read_items(self.folder.out), self.batch_size)):
             if number % self.rank.world_size != self.rank.rank:
                 continue
@@ -92,7 +84,7 @@ class Work:
                 yield Place(first + position, slot, slot.id not in stored, position + 1 == len(items)), item
 
     def _encode(self, batch: Batch) -> list[EncodedItem]:
-        """Encode the readable items of a batch, unless none of them has to be written."""
+        """Encode the readable items of a batch, unless there is nothing to write."""
         if not any(decoded.label.is_missing and decoded.audio is not None for decoded in batch):
             return []
         return self.encoder.encode([decoded.audio for decoded in batch if decoded.audio is not None])

@@ -1,4 +1,4 @@
-"""Pre-encode a dataset config: settle what is to be done and by whom, then do this rank's share."""
+"""Pre-encode a dataset config: decide what there is to do and who does it, then do this rank's share."""
 
 import json
 import os
@@ -29,12 +29,14 @@ MAX_SAMPLE_RATE = 1_000 * MIN_SAMPLE_SIZE
 
 
 def pre_encode(config: PreEncodeConfig, listener: Listener | None = None) -> PreEncodeReport:
-    """Write this rank's share of the layout; repeat the call to continue after an interruption."""
+    """Write this rank's share of the layout; call it again to resume after an interruption."""
     listener = listener or Silence()
     rank = read_rank(os.environ)
     check_launch(config, rank)
     if rank.world_size > MAX_RANKS:
-        raise ConfigError(f"WORLD_SIZE {rank.world_size}: expected at most {MAX_RANKS}: ids have three digits for it")
+        raise ConfigError(
+            f"WORLD_SIZE {rank.world_size}: expected at most {MAX_RANKS}: ids have three digits for the rank"
+        )
     encoders = Encoders.choose("auto", 1, config.num_workers, rank)
     collected = open_collected(config.dataset_config)
     out = config.output_path
@@ -78,7 +80,11 @@ def _load_codec(config: PreEncodeConfig, device: str) -> Codec:
     name = str(config.model_config_path or config.pretrained_name)
     codec = load_codec(name, device=device, precision="fp16" if config.model_half else None, **options)
     if config.is_discrete != (codec.kind == "codes"):
-        fault = "it gives latents; leave is_discrete out" if config.is_discrete else "it gives tokens; add is_discrete"
+        fault = (
+            "it produces latents; leave is_discrete out"
+            if config.is_discrete
+            else "it produces tokens; add is_discrete"
+        )
         raise ConfigError(f"{name}: {fault}")
     if codec.sample_rate > MAX_SAMPLE_RATE:
         raise ConfigError(f"{name}: expected a sample rate of at most {MAX_SAMPLE_RATE:,}, found {codec.sample_rate:,}")
@@ -94,15 +100,15 @@ def _read_model(config: PreEncodeConfig, codec: Codec) -> dict[str, Any]:
 def _settle_list(
     config: PreEncodeConfig, collected: Collected, codec: Codec, rank: Rank, listener: Listener
 ) -> list[str]:
-    """Freeze the list of items, or find it frozen; say what it does not do as a user might expect."""
+    """Freeze the list of items if it is not frozen yet; return notes on what may surprise a user."""
     out: Path = config.output_path
     notes = collected.notes()
     if list_path(out).exists() and config.limit_batches is None:
         new = new_recordings(out, collected)
         if new:
             notes.append(
-                f"{len(new)} recordings came to the source after the list of items was frozen and are not encoded "
-                f"(first: {new[0]}); encode them into another folder, or use `solfa encode`, which appends"
+                f"recordings added to the source after the first run, not encoded: {len(new)} (first: {new[0]}); "
+                "encode them into another folder, or use `solfa encode`, which appends"
             )
     freeze_list(
         out,

@@ -1,4 +1,4 @@
-"""What a run tells at its end."""
+"""What a run reports at its end."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,10 +28,10 @@ class PreEncodeReport:
     items: int
     """Items of this rank that are stored."""
     new_items: int
-    """Of them, stored by this run."""
+    """Items that this run stored."""
     failures: list[Failure]
     new_seconds: float
-    """Audio this run encoded, padding not counted."""
+    """Audio this run encoded, without padding."""
     encode_seconds: float
     """Wall time from the first item to the last."""
     notes: list[str] = field(default_factory=list)

@@ -1,1 +1,1 @@
-"""From what a user typed to validated settings: overrides, Hydra, signatures, defaults that changed."""
+"""From what a user typed to validated settings: overrides, Hydra, signatures, changed defaults."""

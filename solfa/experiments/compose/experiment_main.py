@@ -1,4 +1,4 @@
-"""The part of Dora that composes an experiment, with Solfa's places, groups and sentences.
+"""Compose an experiment with Dora, using Solfa's folders, config groups and error messages.
 
 argv ──► check ──► Hydra ──► XP: the composed settings, what differs from the files, the signature, the folder
 """
@@ -35,14 +35,14 @@ from solfa.experiments.exits import sentences
 from solfa.xp.lock import locked
 
 SEARCH_PATH = "SOLFA_SEARCH_PATH"
-"""The variable that names folders with YAML of one's own, laid out as `solfa/conf`."""
+"""The environment variable that lists your own YAML folders, laid out like `solfa/conf`."""
 
 
 class ExperimentMain(DoraMain):
     """What the `dora` command finds in `solfa.train`, and what `solfa train` and `solfa grid` use."""
 
     def __init__(self, run: Callable[[XP], None]) -> None:
-        """Take what runs an experiment, which raises a SolfaError for what a user can act on."""
+        """Wrap the function that runs an experiment; it raises a SolfaError for anything the user can fix."""
         with sentences(), _one_line():
             self.environment = load_environment(os.environ)
             super().__init__(run, config_path="conf")
@@ -55,7 +55,7 @@ class ExperimentMain(DoraMain):
             base, chosen = self.compose_base(argv)
             unknown = unknown_keys(argv, plain(base), self._groups)
             check_group_names(unknown, self._groups)
-            # The settings' own model knows more keys than the files hold; it is asked below.
+            # The pydantic model may know keys that the files do not mention; it gets its say below.
             composed = self.compose_values([f"++{text}" if text in unknown else text for text in argv])
             xp = self.make_xp(argv, composed, [*chosen, *self.difference(base, composed)])
         if unknown:
@@ -63,11 +63,11 @@ class ExperimentMain(DoraMain):
         return xp
 
     def settings(self, xp: XP) -> Settings:
-        """Validate what was composed."""
+        """Validate the composed settings."""
         return read_settings(plain(xp.cfg), self.environment, [key_of(text) for text in xp.argv])
 
     def check(self, xp: XP, *, is_cleared: bool = False) -> None:
-        """Validate the settings, and compare them with those the experiment was begun with unless it starts anew."""
+        """Validate the settings, and unless the experiment starts over, compare them with those it started with."""
         settings = self.settings(xp)
         if not is_cleared:
             settle(xp.folder, settings, xp.dora.exclude, write=False)
@@ -78,7 +78,7 @@ class ExperimentMain(DoraMain):
             return self.compose(argv)
 
     def clear(self, xp: XP) -> None:
-        """Delete an experiment's folder; at no moment is a part of it left under its name."""
+        """Delete an experiment's folder; nobody ever sees it half deleted."""
         if xp.folder.exists():
             cleared = xp.folder.with_name(f".{xp.sig}.{secrets.token_hex(4)}.cleared")
             with locked(xp.folder):
@@ -92,7 +92,7 @@ class ExperimentMain(DoraMain):
             self.main(xp)
 
     def init_xp(self, xp: XP) -> XP:
-        """Make the folder; what it holds is written by the first process only."""
+        """Make the folder; only the first process writes into it."""
         if read_rank(os.environ).rank == 0:
             super().init_xp(xp)
         else:
@@ -111,10 +111,10 @@ class ExperimentMain(DoraMain):
             self.settings(xp)
         except ConfigError as error:
             elsewhere = same_name_elsewhere(unknown, plain(base))
-            hint = f"; there is {', '.join(elsewhere)}" if elsewhere else ""
+            hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else ""
             raise ConfigError(f"{error}{hint}") from None
 
-    # What Dora is told through its adapter.
+    # Answers to what Dora asks through its adapter.
 
     @property
     def dora_dir(self) -> Path:
@@ -133,12 +133,14 @@ class ExperimentMain(DoraMain):
     def run_entered(self, xp: XP | None) -> None:
         with sentences():
             if xp is None:
-                raise ConfigError("multirun: Hydra's -m is not used here; write a grid, see `solfa grid --help`")
+                raise ConfigError(
+                    "multirun: Solfa does not use Hydra's -m; write a grid instead, see `solfa grid --help`"
+                )
             self.main(xp)
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
-    """Take composed settings out of Hydra's hands; what is not set yet is left out."""
+    """Convert composed settings to plain values, leaving out those that are not set yet."""
     values = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(values, dict)
     return _without_missing(values)
@@ -154,7 +156,7 @@ def _without_missing(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """Turn what Hydra and OmegaConf raise into a ConfigError of one line."""
+    """Turn errors of Hydra and OmegaConf into one-line ConfigErrors."""
     try:
         yield
     except (HydraException, OmegaConfBaseException) as error:
@@ -165,7 +167,7 @@ def _own_folders() -> list[Path]:
     named = [Path(text).absolute() for text in os.environ.get(SEARCH_PATH, "").split(os.pathsep) if text]
     for folder in named:
         if not folder.is_dir():
-            raise ConfigError(f"{SEARCH_PATH}: expected folders with YAML, found no folder {folder}")
+            raise ConfigError(f"{SEARCH_PATH}: expected folders of YAML files, but {folder} does not exist")
     return named
 
 

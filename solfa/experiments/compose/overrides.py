@@ -1,10 +1,10 @@
-"""What a user types behind `dora run` and `solfa train`, checked before Hydra sees it.
+"""Check what a user types after `dora run` and `solfa train`, before Hydra sees it.
 
-    solver=lm/debug           choose a file of a group
+    solver=lm/debug           choose a file from a group
     optim.epochs=3            replace a value
     +name=3, ++name=3         add a value, as Hydra spells it
 
-Hydra answers a mistake with a page and a traceback; here it is one sentence with the nearest name that exists.
+Hydra answers a mistake with a page of text and a traceback; Solfa answers with one sentence and the closest name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,18 +15,18 @@ from solfa.config import nearest
 from solfa.errors import ConfigError
 
 Groups = Mapping[str, Sequence[str]]
-"""The files that can be chosen, by the name of their group: `solver` has `lm/base`, `lm/debug`."""
+"""The files to choose from, by group: `solver` has `lm/base`, `lm/debug`."""
 
 _NOT_GROUPS = ("teams", "pre_encode")
 _SET_ELSEWHERE = {
-    "dora": "set SOLFA_DORA_DIR, or the team's file, for where experiments are kept",
-    "slurm": "give it to `dora launch`, or in a grid as launcher.slurm_(...)",
-    "hydra": "Solfa keeps one folder per experiment and does not use Hydra's own",
+    "dora": "to choose where experiments are kept, set SOLFA_DORA_DIR or edit the team's file",
+    "slurm": "pass it to `dora launch`, or set it in a grid with launcher.slurm_(...)",
+    "hydra": "Solfa keeps one folder per experiment and ignores Hydra's own settings",
 }
 
 
 def find_groups(folders: Iterable[Path]) -> dict[str, list[str]]:
-    """List the groups of several conf folders and what each offers; a file in a subfolder belongs to both levels."""
+    """List the groups in some conf folders and the choices in each; a file in a subfolder belongs to both levels."""
     found: dict[str, set[str]] = {}
     for folder in folders:
         for path in folder.rglob("*.yaml"):
@@ -50,17 +50,17 @@ def check_overrides(texts: Sequence[str], groups: Groups) -> None:
             override: Override = parser.parse_override(text)
         except HydraException as error:
             reason = str(error).partition("\n")[0]
-            raise ConfigError(f"{text}: expected KEY=VALUE as Hydra reads it ({reason})") from None
+            raise ConfigError(f"{text}: expected KEY=VALUE in Hydra's syntax ({reason})") from None
         if override.is_delete():
             raise ConfigError(
-                f"{text}: a key cannot be taken out of an experiment, because its signature is made of the keys that "
-                f"differ; set {override.key_or_group}=null, or to another value"
+                f"{text}: keys cannot be deleted, because an experiment's signature is made of the keys that differ; "
+                f"set {override.key_or_group}=null, or give it another value"
             )
         if override.is_sweep_override():
-            raise ConfigError(f"{text}: expected one value; to run several, write a grid, see `solfa grid --help`")
+            raise ConfigError(f"{text}: expected a single value; to try several, write a grid, see `solfa grid --help`")
         head = override.key_or_group.partition(".")[0].partition("/")[0]
         if head in _SET_ELSEWHERE:
-            raise ConfigError(f"{text}: this is no part of an experiment; {_SET_ELSEWHERE[head]}")
+            raise ConfigError(f"{text}: this is not part of an experiment; {_SET_ELSEWHERE[head]}")
         _check_choice(text, override.key_or_group, override.value(), groups)
 
 
@@ -80,12 +80,12 @@ def key_of(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Say whether an override means to replace a value, not to add one."""
+    """Say whether an override replaces a value rather than adding one."""
     return not text.startswith(("+", "~"))
 
 
 def unknown_keys(texts: Sequence[str], base: Mapping[str, Any], groups: Groups) -> list[str]:
-    """List the overrides that mean to replace a value where the composed files hold none."""
+    """List the overrides that want to replace a value the composed files do not have."""
     return [text for text in texts if is_plain(text) and key_of(text) not in groups and not _holds(base, key_of(text))]
 
 
@@ -102,11 +102,11 @@ def check_group_names(texts: Sequence[str], groups: Groups) -> None:
     for text in texts:
         key = key_of(text)
         if "." not in key and (hint := nearest(key, groups)):
-            raise ConfigError(f"{text}: no key and no group is called {key!r}{hint}")
+            raise ConfigError(f"{text}: there is no key or group called {key!r}{hint}")
 
 
 def same_name_elsewhere(texts: Sequence[str], base: Mapping[str, Any]) -> list[str]:
-    """Find what overrides that replace nothing may have meant: `epochs=3` means `optim.epochs`."""
+    """Guess which keys were meant by overrides that replace nothing: `epochs=3` is probably `optim.epochs`."""
     names = {key_of(text).rpartition(".")[2] for text in texts}
     return [key for key in _dotted(base) if key.rpartition(".")[2] in names]
 

@@ -1,4 +1,4 @@
-"""From composed values to the typed settings of a solver, and what happens when an experiment was begun with others."""
+"""Turn composed values into a solver's typed settings, and handle an experiment that started with different ones."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -22,18 +22,18 @@ from solfa.xp.record import read_settings as read_stored
 _NOT_SETTINGS = ("dora", "slurm")
 
 Way = tuple[str, ...]
-"""The keys that lead to a value."""
+"""The path of keys to a value."""
 
 
 class Settings(NamedTuple):
-    """A solver, and what it is told."""
+    """A solver and its settings."""
 
     solver: type[StandardSolver[Any]]
     cfg: SolverConfig
 
 
 class Change(NamedTuple):
-    """A setting that is not what it was; None where there is or was none."""
+    """A setting whose value changed; None where it is or was absent."""
 
     key: str
     stored: Any
@@ -41,11 +41,11 @@ class Change(NamedTuple):
 
 
 def read_settings(values: Mapping[str, Any], environment: Environment, given: Collection[str] = ()) -> Settings:
-    """Find the solver, fill in the places that paths stand for, and validate; `given` are the overridden keys."""
+    """Find the solver, resolve paths, and validate; `given` are the overridden keys."""
     kept = {key: value for key, value in values.items() if key not in _NOT_SETTINGS}
     name = kept.get("solver")
     if not isinstance(name, str):
-        raise ConfigError(f"solver: expected the name of a solver in the chosen YAML, found {name!r}")
+        raise ConfigError(f"solver: expected the chosen YAML to name a solver, found {name!r}")
     solver = find_solver(name)
     resolved = place_demo(resolve_paths(kept, environment), environment.dora_dir)
     chosen = leave_out_other_kinds(solver.Config, resolved, given)
@@ -53,10 +53,10 @@ def read_settings(values: Mapping[str, Any], environment: Environment, given: Co
 
 
 def changed_keys(stored: Mapping[str, Any], new: Mapping[str, Any], exclude: list[str]) -> list[Change]:
-    """List the settings that differ and are part of what the experiment is.
+    """List the settings that changed, among those that define the experiment.
 
-    A setting that is absent and one that is null count as the same, so that a new version with one more feature, which
-    is off, goes on with old experiments.
+    Absent and null count as equal, so that a new version with one more feature, switched off, can continue old
+    experiments.
     """
     before, after = _flat(stored), _flat(new)
     return [
@@ -67,16 +67,16 @@ def changed_keys(stored: Mapping[str, Any], new: Mapping[str, Any], exclude: lis
 
 
 def keep_stored(stored: Mapping[str, Any], new: Mapping[str, Any], exclude: list[str]) -> dict[str, Any]:
-    """Take what makes the experiment from `stored`, and everything else from `new`."""
+    """Take the settings that define the experiment from `stored`, and everything else from `new`."""
     own = {way: value for way, value in _flat(stored).items() if not is_excluded(way, exclude)}
     other = {way: value for way, value in _flat(new).items() if is_excluded(way, exclude)}
     return _nested({**own, **other})
 
 
 def settle(folder: Path, settings: Settings, exclude: list[str], *, write: bool) -> Settings:
-    """Compare with what the experiment was begun with; refuse, keep or adopt what changed, and store the outcome.
+    """Compare with the settings the experiment started with; refuse, keep or adopt changes, and store the result.
 
-    Settings can change under one signature: a signature names what differs from the files, not what the files say.
+    Settings can change under the same signature: it covers what differs from the files, not what the files say.
     """
     new = settings.cfg.model_dump(mode="json")
     begun = (folder / LAST).is_file() and (folder / CONFIG).is_file()
@@ -96,9 +96,9 @@ def settle(folder: Path, settings: Settings, exclude: list[str], *, write: bool)
 def _refusal(folder: Path, changes: list[Change]) -> str:
     listed = "; ".join(f"{change.key} was {_shown(change.stored)}, now {_shown(change.new)}" for change in changes)
     return (
-        f"{folder}: this experiment was begun with other settings, nothing was changed: {listed}. "
-        "Add on_changed_default=keep to go on with the old ones, on_changed_default=adopt to go on with the new ones, "
-        "or `clear=True` to start anew; a value given on the command line makes an experiment of its own"
+        f"{folder}: this experiment started with other settings ({listed}) and was left as it is; add "
+        "on_changed_default=keep to continue with the old ones, on_changed_default=adopt to switch to the new ones, "
+        "or use `clear=True` to start over (a value given on the command line makes a new experiment instead)"
     )
 
 
@@ -107,7 +107,7 @@ def _shown(value: Any) -> str:
 
 
 def _flat(values: Mapping[str, Any], outer: Way = ()) -> dict[Way, Any]:
-    """Name every value by the way to it; an empty group is a value."""
+    """Map the path of every value to the value; an empty group counts as a value."""
     found: dict[Way, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and value:

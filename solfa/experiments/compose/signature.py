@@ -6,9 +6,9 @@ from typing import Any
 
 
 def difference(base: Mapping[str, Any], other: Mapping[str, Any], outer: str = "") -> list[tuple[str, Any]]:
-    """List the dotted keys whose value in `other` is not that in `base`, in the order Dora lists them.
+    """List the dotted keys whose value differs between `base` and `other`, in the order Dora lists them.
 
-    Dora's own comparison stops when a group of settings was replaced by one value (`optim.ema=null`); here that is a
+    Dora's own comparison fails when a single value replaces a group of settings (`optim.ema=null`); here that is a
     difference like any other.
     """
     found: list[tuple[str, Any]] = []
@@ -25,6 +25,6 @@ def difference(base: Mapping[str, Any], other: Mapping[str, Any], outer: str = "
 
 
 def is_excluded(way: Sequence[str], patterns: list[str]) -> bool:
-    """Say whether a setting, or a group that it is in, is no part of what an experiment is."""
+    """Say whether a setting, or a group that contains it, does not count towards the signature."""
     names = [".".join(way[:depth]) for depth in range(1, len(way) + 1)]
     return any(fnmatch(name, pattern) for name in names for pattern in patterns)

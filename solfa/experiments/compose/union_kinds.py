@@ -1,8 +1,7 @@
-"""Choose another kind of something by one override: `optim.schedule.kind=constant`.
+"""Let one override switch to another kind: `optim.schedule.kind=constant`.
 
-Hydra merges: what the file says of the old kind (`warmup_updates`) stays beside the new one, which does not know it.
-Such settings are left out here. What no kind knows, and what was given on the command line, is left for the model to
-refuse.
+Hydra merges, so settings of the old kind (`warmup_updates`) stay in place, and the new kind does not know them. They
+are dropped here. Settings that no kind knows, or that came from the command line, are left for the model to refuse.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,7 +15,7 @@ from solfa.config import Config
 def leave_out_other_kinds(
     model: type[Config], values: Mapping[str, Any], given: Collection[str], outer: str = ""
 ) -> dict[str, Any]:
-    """Drop, at any depth, settings that only other kinds of the same thing have; `given` are the overridden keys."""
+    """Drop, at any depth, settings that belong only to kinds not chosen; `given` are the overridden keys."""
     kept = dict(values)
     for name, field in model.model_fields.items():
         inner = values.get(name)

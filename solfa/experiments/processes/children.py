@@ -1,9 +1,9 @@
 """Child processes that end with this one, however it ends.
 
-SIGTERM, SIGINT and SIGHUP to this process become one SIGTERM to each child, which may then save its state; what still
-runs after a while is killed. A child leads a process group of its own, so that Ctrl-C reaches it only this way, and
-what it started itself can be ended with it. If this process is killed outright, a pipe that it held open closes, and
-the children, who watch the other end (`watch_parent`), ask themselves to stop.
+SIGTERM, SIGINT and SIGHUP to this process become one SIGTERM to each child, which can then save its state; whatever
+still runs after a while is killed. Each child leads its own process group, so that Ctrl-C reaches it only this way and
+anything it started can be ended with it. If this process is killed outright, a pipe that it held open closes; the
+children watch the other end (`watch_parent`) and stop themselves.
 """
 
 import os
@@ -27,11 +27,11 @@ Child = subprocess.Popen[bytes]
 
 
 class Family:
-    """While entered, signals are noted in `received`; on leaving, every child that still runs is ended."""
+    """While entered, collects signals in `received`; on exit, ends every child that is still running."""
 
     def __init__(self, grace_seconds: float = GRACE_SECONDS) -> None:
         self.received: list[int] = []
-        """The signals that arrived, the first one first."""
+        """The signals that arrived, in order."""
         self.children: list[Child] = []
         self._grace_seconds = grace_seconds
         self._before: dict[int, Any] = {}
@@ -58,11 +58,11 @@ class Family:
 
     @property
     def exit_code(self) -> int:
-        """What a process that was ended by a signal returns."""
+        """The exit code of a process that a signal ended; 0 if none arrived."""
         return 128 + self.received[0] if self.received else 0
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path | None = None) -> Child:
-        """Start a child; with `output`, what it prints goes there."""
+        """Start a child; its output is appended to `output`, if given."""
         with (output or Path(os.devnull)).open("ab") as file:
             child = subprocess.Popen(
                 list(arguments),
@@ -77,7 +77,7 @@ class Family:
         return child
 
     def end(self) -> None:
-        """Ask every child that runs to stop, and kill what has not stopped in time, or at a second Ctrl-C."""
+        """Ask every running child to stop, and kill those that do not in time, or on a second Ctrl-C."""
         asked = [child for child in self.children if child.poll() is None]
         for child in asked:
             child.terminate()
@@ -88,7 +88,7 @@ class Family:
             time.sleep(0.02)
         for child in asked:
             if child.poll() is None:
-                # The whole group: also what the child started, such as its data workers.
+                # The whole group, including whatever the child started, such as its data workers.
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
@@ -96,7 +96,7 @@ class Family:
 
 def watch_parent(environment: MutableMapping[str, str], grace_seconds: float = GRACE_SECONDS) -> None:
     """Stop this process when the one that started it in a `Family` is gone."""
-    # Taken out, so that what this process starts does not read from a descriptor that it does not have.
+    # Removed, so that processes started by this one do not read from a descriptor they do not have.
     pipe = environment.pop(PIPE, None)
     if pipe is None:
         return

@@ -1,7 +1,7 @@
-"""Run one experiment as several processes of this machine, which start, stop and fail together.
+"""Run one experiment as several processes on this machine, which start, stop and fail together.
 
-Dora starts such processes itself (`dora run -d`), but only where there are GPUs, and leaves them training when it is
-ended. `supply_dora` puts this module in the place of that part.
+Dora can start such processes itself (`dora run -d`), but only with GPUs, and it leaves them training when it is
+stopped. `supply_dora` replaces that part of Dora with this module.
 """
 
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from solfa.experiments.compose.experiment_main import ExperimentMain
 
 RUN = "SOLFA_RUN"
-"""A name for one start of an experiment, which all its processes know."""
+"""Names one start of an experiment; all its processes share the value."""
 CPU_WORKERS = 2
 
 
@@ -37,7 +37,7 @@ def default_workers() -> int:
 
 
 def worker_environments(environment: Mapping[str, str], count: int, port: int, run: str) -> list[dict[str, str]]:
-    """Tell each process which one it is, where to meet the others, and how many threads it may use."""
+    """Tell each process its rank, where to meet the others, and how many threads it may use."""
     threads = max(1, usable_cores() // count)
     return [
         {
@@ -67,9 +67,9 @@ def run_workers(
     folder: Path,
     grace_seconds: float = GRACE_SECONDS,
 ) -> int:
-    """Run one process per environment to the end and return the exit code; the first that fails ends the others.
+    """Run one process per environment to the end and return the exit code; if one fails, the others are stopped.
 
-    What the first prints is seen, what the others print goes to files in the folder.
+    The first prints to the terminal, the others into files in the folder.
     """
     with Family(grace_seconds) as family:
         logs = [worker_log_path(folder, rank) if rank else None for rank in range(len(environments))]
@@ -88,16 +88,16 @@ def run_workers(
 
 
 def _failure(rank: int, code: int, logs: Sequence[Path | None]) -> int:
-    """Say which process failed, unless it was the first, who has said so itself; return the exit code."""
+    """Report which process failed, unless it was the first, which reports for itself; return the exit code."""
     if code < 0 or logs[rank] is not None:
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        where = f"; what it said is in {logs[rank]}" if logs[rank] else ""
-        sys.stderr.write(f"solfa: process {rank} of {len(logs)} ended {how}, the others were ended{where}\n")
+        where = f"; its output is in {logs[rank]}" if logs[rank] else ""
+        sys.stderr.write(f"solfa: process {rank} of {len(logs)} ended {how}, so the others were stopped{where}\n")
     return code if code > 0 else 1
 
 
 def start_workers(main: "ExperimentMain", argv: Sequence[str], num_workers: int | None = None) -> int:
-    """Check an experiment's settings, and run it as several processes."""
+    """Check an experiment's settings and run it as several processes."""
     if num_workers is not None and num_workers < 1:
         raise ConfigError(f"workers: expected at least 1 process, found {num_workers}")
     xp = main.compose(argv)
@@ -108,7 +108,7 @@ def start_workers(main: "ExperimentMain", argv: Sequence[str], num_workers: int 
 
 
 def free_port() -> int:
-    """Find a port that nobody listens on."""
+    """Find a free port."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port: int = server.getsockname()[1]
@@ -116,7 +116,7 @@ def free_port() -> int:
 
 
 def supply_dora() -> None:
-    """Let `dora run` start workers our way, and check the settings before `--clear` deletes anything."""
+    """Make `dora run` start workers our way, and check the settings before `--clear` deletes anything."""
 
     def start_ddp_workers(main: "ExperimentMain", argv: Sequence[str], num_workers: int | None = None) -> None:
         with sentences():

@@ -1,6 +1,6 @@
-"""The experiments of a Dora grid, and how they are run on this machine.
+"""Find a Dora grid, list its experiments, and submit it to Slurm.
 
-A grid is a module `PACKAGE.grids.NAME` with an `explorer`, as Dora has them.
+A grid is a module `PACKAGE.grids.NAME` with an `explorer`, as Dora defines it.
 """
 
 import importlib
@@ -33,11 +33,11 @@ class GridExperiment:
 
     xp: XP
     name: str
-    """What tells it apart from the others."""
+    """What sets it apart from the others."""
 
     @property
     def epochs(self) -> int:
-        """How many epochs it is to train."""
+        """How many epochs it should train."""
         return int(self.xp.cfg.optim.epochs)
 
     def is_done(self) -> bool:
@@ -58,10 +58,12 @@ def find_explorer(package: str, name: str) -> Explorer:
     known = list_grids(package)
     if name not in known:
         listed = ", ".join(known) or "none"
-        raise ConfigError(f"grid {name}: {package}.grids has {listed}{nearest(name, known)}")
+        raise ConfigError(f"grid {name}: not found, {package}.grids has {listed}{nearest(name, known)}")
     explorer = getattr(_import(f"{package}.grids.{name}", f"grid {name}"), "explorer", None)
     if not isinstance(explorer, Explorer):
-        raise ConfigError(f"grid {name}: expected an `explorer` in {package}.grids.{name}, a function under @Explorer")
+        raise ConfigError(
+            f"grid {name}: expected {package}.grids.{name} to define `explorer`, a function decorated with @Explorer"
+        )
     return explorer
 
 
@@ -71,11 +73,11 @@ def _import(module: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if not module.startswith(str(error.name)):
             raise
-        raise ConfigError(f"{what}: no module {error.name!r}; name a `package` with grids in it") from None
+        raise ConfigError(f"{what}: there is no module {error.name!r}; set `package` to one that has grids") from None
 
 
 def list_experiments(main: "ExperimentMain", explorer: Explorer) -> list[GridExperiment]:
-    """Compose all experiments of a grid, each once, in its order."""
+    """Compose all experiments of a grid, each once, in order."""
     herd = Herd()
     explorer(Launcher(Shepherd(main), main.get_slurm_config(), herd))
     xps = [sheep.xp for sheep in herd.sheeps.values()]
@@ -84,7 +86,7 @@ def list_experiments(main: "ExperimentMain", explorer: Explorer) -> list[GridExp
 
 
 def link_experiments(main: "ExperimentMain", grid: str, experiments: Sequence[GridExperiment]) -> Path:
-    """Make the folder of a grid, with a link to each of its experiments, as Dora does."""
+    """Make the grid's folder with a link to each of its experiments, as Dora does."""
     folder = main.grid_dir(grid)
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {experiment.xp.sig: experiment.xp.folder for experiment in experiments}
@@ -98,20 +100,20 @@ def link_experiments(main: "ExperimentMain", grid: str, experiments: Sequence[Gr
 
 
 def check_slurm(grid: str) -> None:
-    """Refuse to go on where no job can be scheduled."""
+    """Refuse to go on if Slurm is missing."""
     if shutil.which("sbatch") is None:
         raise ConfigError(
-            f"grid {grid}: Slurm's sbatch is not on this machine, nothing was changed; use `local=True` to run it here"
+            f"grid {grid}: this machine has no Slurm (sbatch), nothing was touched; use `local=True` to run it here"
         )
 
 
 def submit(main: "ExperimentMain", explorer: Explorer, grid: str, *, clear: bool) -> None:
-    """Schedule a grid through Dora and Slurm, and follow it."""
+    """Submit a grid to Slurm through Dora, and follow it."""
     run_grid(main, explorer, grid, SubmitRules(retry=True), main.get_slurm_config(), RunGridArgs(clear=clear))
 
 
 def last_metrics(history: Sequence[Epoch]) -> str:
-    """Spell the latest metrics, those of validation first."""
+    """Format the latest metrics, validation first."""
     if not history:
         return ""
     order = ["valid", *(stage for stage in history[-1] if stage not in ("valid", "generate"))]

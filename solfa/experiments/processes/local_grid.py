@@ -1,4 +1,4 @@
-"""Run the experiments of a grid on this machine, so many at a time; those that are done are left alone."""
+"""Run the experiments of a grid on this machine, a few at a time; finished ones are left alone."""
 
 import os
 import time
@@ -16,7 +16,7 @@ State = Literal["waiting", "running", "done", "failed", "stopped"]
 
 @dataclass
 class Job:
-    """One experiment of a grid, and how it stands."""
+    """One experiment of a grid and its state."""
 
     name: str
     command: Sequence[str]
@@ -33,9 +33,9 @@ def run_jobs(
     seconds_between_looks: float = 0.2,
     grace_seconds: float = GRACE_SECONDS,
 ) -> int:
-    """Run the jobs that wait, in order; one that fails does not stop the others. Return an exit code.
+    """Run the waiting jobs in order and return an exit code; one that fails does not stop the others.
 
-    `on_look` is called whenever the jobs were looked at. A signal to this process stops all of them.
+    `on_look` is called each time the jobs have been polled. A signal to this process stops all of them.
     """
     running: dict[Child, Job] = {}
     waiting = [job for job in jobs if job.state == "waiting"]
@@ -66,7 +66,7 @@ def _finish(job: Job, child: Child) -> None:
 
 
 def job_environment(environment: Mapping[str, str], num_at_once: int) -> dict[str, str]:
-    """Share the cores among jobs that run at once, unless the user did; forget that we are a rank of something."""
+    """Share the cores among simultaneous jobs, unless the user already did, and drop any rank of our own."""
     ranks = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     threads = max(1, usable_cores() // num_at_once)
     kept = {name: value for name, value in environment.items() if name not in ranks}

@@ -1,1 +1,1 @@
-"""Run one experiment in its folder: its data made ready, its log, its solver."""
+"""Run one experiment in its folder: prepare its data, open its log, run its solver."""

@@ -1,7 +1,7 @@
-"""The data of a run, made ready by its first process: demo recordings synthesised, audio encoded into datasets.
+"""Prepare the data of a run in its first process: synthesise demo recordings, encode audio into datasets.
 
-The others wait for a note in the experiment's folder that says where the datasets are, and in which start of the run
-they were made: what an earlier start left there does not count.
+The other processes wait for a note in the experiment's folder that says where the datasets are and which start of the
+run made them: a note left by an earlier start does not count.
 """
 
 import json
@@ -37,7 +37,7 @@ def prepare_data(
     *,
     is_first: bool,
 ) -> SolverConfig:
-    """Replace audio among the sources of a run by datasets of it, which are made where needed."""
+    """Replace every audio source of a run with a dataset of it, encoding where needed."""
     if cfg.dset is None:
         return cfg
     note, start = folder / PREPARED, name_of_start(variables)
@@ -50,9 +50,9 @@ def prepare_data(
 
 
 def pinned(dset: Dset, before: Dset | None) -> Dset:
-    """Name the state of every dataset: the one that the run began with, so that its order of clips stays the same.
+    """Pin every dataset to the manifest the run started with, so that the order of clips stays the same.
 
-    A dataset may have grown since; what is new belongs to a new experiment, which may continue from this one.
+    The dataset may have grown since; new clips belong to a new experiment, which can continue from this one.
     """
     stages = [sources for _, sources in before or () if isinstance(sources, tuple)]
     known = [source for sources in stages for source in sources if source.manifest is not None]
@@ -64,7 +64,9 @@ def pinned(dset: Dset, before: Dset | None) -> Dset:
         old = next((old for old in known if _leaves_open(source, old) == source), None)
         number = source.manifest or (states[-1] if old is None else old.manifest)
         if source.manifest is None and number != states[-1]:
-            logger.info("%s: using manifest %s, with which the run began; %s is newer", source.path, number, states[-1])
+            logger.info(
+                "%s: using manifest %s, which the run started with; %s is newer", source.path, number, states[-1]
+            )
         table = source.table if old is None else old.table
         return source.model_copy(
             update={"manifest": number, "table": table and (table if table.sha256 else table.pinned())}
@@ -74,7 +76,7 @@ def pinned(dset: Dset, before: Dset | None) -> Dset:
 
 
 def _leaves_open(source: Source, old: Source) -> Source:
-    """Take out of an earlier source what a source does not say: the state of the dataset, the content of the table."""
+    """Reset in an earlier source what `source` leaves open: the dataset's manifest and the table's hash."""
     table = old.table
     if table is not None and source.table is not None:
         table = table.model_copy(update={"sha256": source.table.sha256})
@@ -82,7 +84,7 @@ def _leaves_open(source: Source, old: Source) -> Source:
 
 
 def _before(folder: Path) -> Dset | None:
-    """Read which data an interrupted run had."""
+    """Read which data an interrupted run was using."""
     note = folder / PREPARED
     if not note.is_file() or not (folder / LAST).is_file():
         return None
@@ -90,12 +92,12 @@ def _before(folder: Path) -> Dset | None:
 
 
 def name_of_start(variables: Mapping[str, str]) -> str:
-    """Name this start of a run, the same in all its processes."""
+    """Name this start of a run; all its processes get the same name."""
     return value_sha256({name: variables.get(name) for name in (*_STARTS, *_ELASTIC_STARTS)})[:16]
 
 
 def _prepare(dset: Dset, environment: Environment, listener: Listener) -> Dset:
-    # Only now: this imports the codecs.
+    # Imported late, because it imports the codecs.
     from solfa.experiments.run.encoded_source import prepare_source
 
     demo, cache = demo_folder(environment.dora_dir), environment.dora_dir / "encoded"
@@ -109,7 +111,7 @@ def _prepare(dset: Dset, environment: Environment, listener: Listener) -> Dset:
 
 
 def _wait_for(note: Path, start: str) -> Dset:
-    """Wait until the first process has written its note; if it fails, whoever started this process ends it."""
+    """Wait for the first process to write its note; if it fails, whoever started this process ends it."""
     while True:
         if note.is_file():
             found = json.loads(note.read_bytes())
@@ -119,22 +121,22 @@ def _wait_for(note: Path, start: str) -> Dset:
 
 
 class LoggedProgress:
-    """Writes into the log, now and then, how far an encoding is; a run has no terminal of its own to draw on."""
+    """Logs the progress of an encoding now and then; a run has no terminal of its own to draw on."""
 
     def __init__(self, seconds_between: float = 10.0) -> None:
         self._seconds_between = seconds_between
         self._started = self._told = time.monotonic()
 
     def planning(self, recordings: int) -> None:
-        """Tell how many recordings were looked at."""
-        self._tell("looking at the audio: %d recordings", recordings)
+        """Log how many recordings have been read so far."""
+        self._tell("reading the audio: %d recordings so far", recordings)
 
     def loading(self, encoders: int) -> None:
-        """Tell that encoders start, and count the time from here."""
+        """Start the clock: the encoders are loading."""
         self._started = time.monotonic()
 
     def encoding(self, done: Totals, clips: int, seconds: float) -> None:
-        """Tell what is done, how fast, and how long the rest takes at that speed."""
+        """Log how much is done, how fast, and how long the rest will take at that speed."""
         rate = done.seconds / max(1e-9, time.monotonic() - self._started)
         left = (seconds - done.seconds) / rate if rate else 0.0
         self._tell("encoding: %d of %d clips, %.1fx real time, %.0f s left", done.clips, clips, rate, left)

@@ -1,4 +1,4 @@
-"""`//demo` in a path: the synthesised recordings of `solfa demo`, which are made when an experiment needs them."""
+"""`//demo` in a path: the recordings that `solfa demo` synthesises, made when an experiment needs them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ def demo_folder(dora_dir: Path) -> Path:
 
 
 def place_demo(values: Any, dora_dir: Path) -> Any:
-    """Replace `//demo` at the beginning of any text among `values` by its place; nothing is made."""
+    """Replace a leading `//demo` in every text of `values` with the folder's path; nothing is synthesised yet."""
     if isinstance(values, Mapping):
         return {key: place_demo(value, dora_dir) for key, value in values.items()}
     if isinstance(values, list | tuple):

@@ -1,10 +1,10 @@
-"""Make audio ready for training: find the dataset that was encoded from it, or encode it now.
+"""Get audio ready for training: find a dataset that was encoded from it, or encode it now.
 
 a Solfa dataset     used as it is
-audio               1. a finished dataset beside it, of the same recordings, codec and segmenting, is used
-                    2. else its own dataset in the cache, which is encoded, finished or extended as needed
+audio               1. a finished dataset next to it, with the same recordings, codec and segments
+                    2. otherwise a dataset in the cache, which is encoded, finished or extended as needed
 
-Where a dataset serves as it is, the codec is not loaded. What is used is logged.
+If a dataset can be used as it is, the codec is not loaded. The log says what is used.
 """
 
 import logging
@@ -16,33 +16,28 @@ import torch
 
 from solfa.audio.sources.choice import open_source
 from solfa.codecs.catalogue import NAMES, BuiltIn, Quantized, load_codec
+from solfa.codecs.same_codec import absolute_spec, is_same_codec
 from solfa.codecs.spec import parse_spec
 from solfa.data.sources.dset import Dset, Source
 from solfa.encoding.api import encode
 from solfa.encoding.progress import Listener
+from solfa.encoding.recording_versions import Versions, compare_recordings, listed_versions, planned_versions
 from solfa.errors import ConfigError
-from solfa.experiments.run.reuse import (
-    Versions,
-    codec_fits,
-    compare_recordings,
-    listed_versions,
-    normal_spec,
-    planned_versions,
-    why_not,
-)
+from solfa.experiments.run.reuse import why_not
 from solfa.files.digest import value_sha256
 from solfa.files.printable_names import escape_path
+from solfa.spelling import plural
 from solfa.store.layout import is_dataset, read_info
 from solfa.store.status import read_status
 
 log = logging.getLogger(__name__)
 
 SMALL_BYTES = 64 << 20
-"""Below, audio is encoded in this process if the codec comes with Solfa: starting others would take longer."""
+"""Smaller audio is encoded in this process if the codec comes with Solfa: starting others would take longer."""
 
 
 def prepare_dset(dset: Dset, cache_dir: str | Path, listener: Listener | None = None) -> Dset:
-    """Turn every source into a Solfa dataset: audio is encoded, unless a dataset of it is there already.
+    """Turn every source into a Solfa dataset, encoding audio that has no dataset yet.
 
     >>> from solfa.data import Dset, HoldOut, Source
     >>> from solfa.experiments import prepare_dset
@@ -55,7 +50,7 @@ def prepare_dset(dset: Dset, cache_dir: str | Path, listener: Listener | None = 
 
 
 def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = None) -> Source:
-    """Turn a source into a Solfa dataset, encoding its audio where no dataset has it yet."""
+    """Turn a source into a Solfa dataset, encoding its audio if there is no dataset of it yet."""
     path = Path(source.path).expanduser()
     if is_dataset(path):
         _refuse_audio_settings(source, path)
@@ -63,11 +58,11 @@ def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = 
     recordings = open_source(path, audio_root=_folder(source.audio_root))
     if source.codec is None:
         raise ConfigError(
-            f"{escape_path(path)}: is audio, and needs a codec to be encoded with, e.g. codec: encodec_32khz; "
-            "or name a Solfa dataset (a folder with dataset.json)"
+            f"{escape_path(path)}: this is audio, and encoding it takes a codec; set e.g. codec: encodec_32khz, "
+            "or give a Solfa dataset (a folder with dataset.json)"
         )
     if source.manifest is not None:
-        raise ConfigError(f"{escape_path(path)}: is audio, which has no manifest; set manifest to null")
+        raise ConfigError(f"{escape_path(path)}: this is audio, which has no manifest; set manifest to null")
     listed = listed_versions(recordings)
     dataset = _dataset_beside(path, source.codec, source.segment_seconds, listed)
     if dataset is None:
@@ -80,9 +75,9 @@ def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = 
 
 
 def cache_path(source: Source, cache_dir: Path) -> Path:
-    """Name the dataset of some audio in the cache, after the audio, the codec and how it is cut."""
+    """Name the cached dataset of some audio after the audio, the codec and the segment length."""
     path, root = Path(source.path).expanduser().resolve(), _folder(source.audio_root)
-    codec = None if source.codec is None else str(normal_spec(source.codec))
+    codec = None if source.codec is None else str(absolute_spec(source.codec))
     place = None if root is None else escape_path(root.resolve())
     key = value_sha256([escape_path(path), codec, source.segment_seconds, place])
     return cache_dir / f"{path.stem or 'audio'}-{key[:12]}.solfa"
@@ -95,10 +90,10 @@ def _folder(path: str | None) -> Path | None:
 def _refuse_audio_settings(source: Source, path: Path) -> None:
     for name in ("segment_seconds", "audio_root"):
         if getattr(source, name) is not None:
-            raise ConfigError(f"{path}: {name} is for audio, and this is a Solfa dataset; set it to null")
+            raise ConfigError(f"{path}: {name} applies to audio, but this is a Solfa dataset; set it to null")
     stored = read_info(path).codec
-    if source.codec is not None and not codec_fits(source.codec, stored):
-        raise ConfigError(f"{path}: was encoded with {stored}, not with {source.codec}; set codec to null, or to that")
+    if source.codec is not None and not is_same_codec(source.codec, stored):
+        raise ConfigError(f"{path}: encoded with {stored}, not {source.codec}; set codec to null, or to the former")
 
 
 def _dataset_beside(path: Path, codec: str, segment_seconds: float | None, listed: Versions) -> Path | None:
@@ -108,28 +103,28 @@ def _dataset_beside(path: Path, codec: str, segment_seconds: float | None, liste
     for candidate in filter(is_dataset, found):
         reason = why_not(candidate, codec, segment_seconds, listed)
         if reason is None:
-            log.info("%s: used for %s, encoded with %s", candidate, path, read_info(candidate).codec)
+            log.info("%s: using it for %s, encoded with %s", candidate, path, read_info(candidate).codec)
             touched = compare_recordings(listed, planned_versions(candidate)).touched
             if touched:
-                log.warning("%s: %s were written after it was made", candidate, _counted(touched))
+                log.warning("%s: %s modified since it was made", candidate, _counted(touched))
             return candidate
-        log.info("%s: not used for %s encoded with %s: %s", candidate, path, codec, reason)
+        log.info("%s: not using it for %s encoded with %s: %s", candidate, path, codec, reason)
     return None
 
 
 def _is_up_to_date(dataset: Path, path: Path, listed: Versions) -> bool:
-    """Say whether a dataset of the cache is finished and has all recordings; what it cannot follow is warned of."""
+    """Say whether a cached dataset is finished and has every recording; warn about changes it cannot reflect."""
     if not is_dataset(dataset):
         return False
     found = compare_recordings(listed, planned_versions(dataset))
-    for keys, what in ((found.resized + found.touched, "changed after they were encoded"), (found.gone, "are gone")):
+    for keys, what in ((found.resized + found.touched, "changed since they were encoded"), (found.gone, "gone")):
         if keys:
             log.warning(
-                "%s: %s of %s %s; remove this folder to encode the rest anew", dataset, _counted(keys), path, what
+                "%s: %s from %s %s; remove this folder to encode everything again", dataset, _counted(keys), path, what
             )
     if found.new or not read_status(dataset).is_finished:
         return False
-    log.info("%s: used for %s, encoded with %s", dataset, path, read_info(dataset).codec)
+    log.info("%s: using it for %s, encoded with %s", dataset, path, read_info(dataset).codec)
     return True
 
 
@@ -149,12 +144,12 @@ def _encode(source: Source, codec: str, path: Path, dataset: Path, listed: Versi
     log.info("%s: %d clips, %.1f s of audio", dataset, report.clips, report.seconds)
     if report.failed:
         first = report.failures[0]
-        log.warning("%s: %d clips failed, the first: %s: %s", dataset, report.failed, first.id, first.error)
+        log.warning("%s: %d clips failed, first %s: %s", dataset, report.failed, first.id, first.error)
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Compute as encoder processes do, so that the numbers do not depend on who encoded or on how many cores."""
+    """Use one thread, as encoder processes do, so that the result does not depend on who encodes or how many cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -164,4 +159,4 @@ def _one_thread() -> Iterator[None]:
 
 
 def _counted(keys: list[str]) -> str:
-    return f"{len(keys)} recordings (the first: {keys[0]})"
+    return f"{plural(len(keys), 'recording')} ({keys[0]}{', ...' if len(keys) > 1 else ''})"

@@ -1,4 +1,4 @@
-"""Run an experiment: settings, log, data, solver, each from what came before."""
+"""Run an experiment: settings, log, data, solver, in that order."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_experiment(xp: XP, settings: Settings, environment: Environment) -> None:
-    """Train, or go on training, in the experiment's folder; only the first process writes what all share."""
+    """Train, or continue training, in the experiment's folder; only the first process writes shared files."""
     watch_parent(os.environ)
     set_distrib_env()
     rank = read_rank(os.environ)
@@ -39,7 +39,7 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
     is_first = rank.rank == 0
     solver, cfg = settle(xp.folder, settings, xp.dora.exclude, write=is_first)
     log_to(xp.folder, rank.rank)
-    logger.info("experiment %s in %s: %s", xp.sig, xp.folder, " ".join(xp.argv) or "as the files say")
+    logger.info("experiment %s in %s: %s", xp.sig, xp.folder, " ".join(xp.argv) or "no overrides")
     try:
         cfg = prepare_data(cfg, xp.folder, environment, os.environ, is_first=is_first)
         watchers = make_watchers(cfg, xp.folder) if is_first else []
@@ -48,13 +48,13 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
         logger.error("stopped: %s", error, extra=FILE_ONLY)
         raise
     except Exception:
-        logger.exception("stopped by a fault", extra=FILE_ONLY)
+        logger.exception("stopped by an unexpected error", extra=FILE_ONLY)
         raise
 
 
 def make_watchers(cfg: SolverConfig, folder: Path) -> list[Watcher]:
-    """Gather those who follow the run: its log, what it generates as files to hear and see, and what was asked for."""
+    """Gather what follows the run: the terminal, the log, the writer of generated clips, and any other that is set."""
     asked_for = cfg.logging.build(folder, cfg.optim.updates_per_epoch)
-    # The terminal first: it takes its bar away before anybody else writes there.
+    # The terminal first: it removes its bar before anything else writes there.
     shown = [TerminalWatcher(cfg.optim.epochs), LoggedStages(cfg.optim.epochs, on_terminal=False)]
     return [*shown, SampleWriter(folder), *asked_for]

@@ -11,35 +11,73 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from solfa.errors import ConfigError
+from solfa.solvers.config import SolverConfig
+from solfa.solvers.experiment import Experiment
 from solfa.solvers.fabric.devices import gather_objects
 from solfa.solvers.loop.averages import Averages, Metrics
 from solfa.solvers.loop.randomness import random_state, restore_random_state
 from solfa.solvers.loop.stage_loaders import go_to, position_of
-from solfa.solvers.state.registry import Registry, load_state
+from solfa.solvers.optim.ema import Ema
+from solfa.solvers.optim.schedules import Schedule
+from solfa.solvers.state.registry import Registry
 from solfa.xp.layout import BEST, LAST, copied_epochs, copy_path
 from solfa.xp.state_file import read_state, remove_leftovers, superfluous, write_state
 
 if TYPE_CHECKING:
-    from solfa.solvers.standard import StandardSolver
+    from lightning.fabric import Fabric
 
 logger = logging.getLogger(__name__)
 
 
-class Persistence:
-    """The checkpoints of one solver."""
+class RunPosition(NamedTuple):
+    """How far a run is."""
 
-    def __init__(self, solver: "StandardSolver[Any]", registry: Registry) -> None:
-        self._solver, self._registry = solver, registry
-        self._folder = solver.experiment.folder
+    epoch: int
+    """The epoch that is running, counted from 1."""
+    num_updates: int
+    """Updates done in it."""
+    history: list[dict[str, Metrics]]
+    averages: Averages
+    """Of the metrics of this epoch so far, on this process."""
+
+
+class Kept(Protocol):
+    """What a checkpoint covers beside registered attributes; it is read, and what it names is loaded in place."""
+
+    @property
+    def cfg(self) -> SolverConfig: ...
+    @property
+    def experiment(self) -> Experiment: ...
+    @property
+    def fabric(self) -> "Fabric": ...
+    @property
+    def schedules(self) -> Mapping[str, Schedule]: ...
+    @property
+    def ema(self) -> Ema | None: ...
+    @property
+    def dataloaders(self) -> Mapping[str, Any]: ...
+    @property
+    def data_facts(self) -> Mapping[str, Any]: ...
+    @property
+    def is_first_rank(self) -> bool: ...
+    def load_pretrained(self, location: str) -> str: ...
+
+
+class Persistence:
+    """The checkpoints of one run; what they say of its position is given back, for the solver to take."""
+
+    def __init__(self, kept: Kept, registry: Registry) -> None:
+        self._kept, self._registry = kept, registry
+        self._folder = kept.experiment.folder
         self._best: dict[str, Any] = {"epoch": 0, "value": math.inf}
         self._saved_at = time.monotonic()
 
     def is_due(self) -> bool:
         """Tell whether enough time has passed to save within an epoch."""
-        minutes = self._solver.cfg.checkpoint.minutes
+        minutes = self._kept.cfg.checkpoint.minutes
         return minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
 
     def describe_saved(self) -> str:
@@ -48,31 +86,31 @@ class Persistence:
             return "nothing was saved yet"
         return f"the last good state is kept in {self._folder / LAST}"
 
-    def save(self) -> None:
+    def save(self, position: RunPosition) -> None:
         """Write the last state."""
-        solver = self._solver
+        kept = self._kept
         state = {
-            "epoch": solver.epoch,
-            "num_updates": solver.num_updates,
+            "epoch": position.epoch,
+            "num_updates": position.num_updates,
             "states": self._registry.states(),
-            "schedules": {name: schedule.state_dict() for name, schedule in solver.schedules.items()},
-            "ema": solver.ema.state_dict() if solver.ema is not None else None,
+            "schedules": {name: schedule.state_dict() for name, schedule in kept.schedules.items()},
+            "ema": kept.ema.state_dict() if kept.ema is not None else None,
             "best": self._best,
-            "loader": position_of(solver.dataloaders["train"]),
-            "history": solver.history,
-            "data_facts": solver.data_facts,
-            "random": gather_objects(solver.fabric, random_state()),
-            "averages": gather_objects(solver.fabric, solver.averages.state()),
+            "loader": position_of(kept.dataloaders["train"]),
+            "history": position.history,
+            "data_facts": kept.data_facts,
+            "random": gather_objects(kept.fabric, random_state()),
+            "averages": gather_objects(kept.fabric, position.averages.state()),
         }
-        if solver.is_first_rank:
+        if kept.is_first_rank:
             write_state(self._folder / LAST, state)
-        solver.fabric.barrier()
+        kept.fabric.barrier()
         self._saved_at = time.monotonic()
 
     def keep_copy(self, epoch: int) -> None:
         """Copy the last state, if this epoch is one to keep, and remove the copies that are too many."""
-        every, keep_last = self._solver.cfg.checkpoint.save_every, self._solver.cfg.checkpoint.keep_last
-        if not self._solver.is_first_rank:
+        every, keep_last = self._kept.cfg.checkpoint.save_every, self._kept.cfg.checkpoint.keep_last
+        if not self._kept.is_first_rank:
             return
         if every is not None and epoch % every == 0:
             temporary = self._folder / f".{LAST}.{epoch}"
@@ -82,96 +120,86 @@ class Persistence:
         for old in superfluous(copied_epochs(self._folder), keep_last):
             copy_path(self._folder, old).unlink()
 
-    def note_best(self, results: Mapping[str, Metrics], metric: str | None) -> None:
+    def note_best(self, epoch: int, results: Mapping[str, Metrics], metric: str | None) -> None:
         """Keep the weights as they are now, if this epoch is the best so far."""
         if not self._registry.best:
             return
-        value = -float(self._solver.epoch) if metric is None else _metric(results, metric)
+        value = -float(epoch) if metric is None else _metric(results, metric)
         if not value < self._best["value"]:
             return
-        self._best = {"epoch": self._solver.epoch, "value": value}
+        self._best = {"epoch": epoch, "value": value}
         states = self._registry.best_states()
-        if self._solver.is_first_rank:
-            content = {**self._best, "metric": metric, "data_facts": self._solver.data_facts, "states": states}
+        if self._kept.is_first_rank:
+            content = {**self._best, "metric": metric, "data_facts": self._kept.data_facts, "states": states}
             write_state(self._folder / BEST, content)
-        self._solver.fabric.barrier()
+        self._kept.fabric.barrier()
 
     def best_states(self) -> dict[str, Any]:
         """Read the best weights so far; nothing if there are none yet."""
         path = self._folder / BEST
         return dict(read_state(path)["states"]) if self._registry.best and path.exists() else {}
 
-    def restore(self) -> None:
-        """Bring the solver to where its folder, or else `continue_from`, says."""
-        solver = self._solver
-        if solver.is_first_rank:
+    def restore(self) -> RunPosition | None:
+        """Load what the folder of the run holds and say how far it was.
+
+        None: the run begins, with the weights that `continue_from` names, if it names any.
+        """
+        kept, own = self._kept, self._folder / LAST
+        if kept.is_first_rank:
             remove_leftovers(self._folder)
-        own = self._folder / LAST
         if own.exists():
-            self._resume(read_state(own))
-            where = f"epoch {solver.epoch}" + (f" after {solver.num_updates} updates" if solver.num_updates else "")
-            logger.info("continuing %s from its own folder %s at %s", solver.experiment.signature, self._folder, where)
-        elif solver.cfg.continue_from is not None:
-            self._continue_from(solver.cfg.continue_from)
-        elif solver.cfg.execute_only is not None:
+            position = self._resume(read_state(own))
+            updates = f" after {position.num_updates} updates" if position.num_updates else ""
+            where = f"epoch {position.epoch}{updates}"
+            logger.info("continuing %s from its own folder %s at %s", kept.experiment.signature, self._folder, where)
+            return position
+        if kept.cfg.continue_from is not None:
+            self._continue_from(kept.cfg.continue_from)
+        elif kept.cfg.execute_only is not None:
             raise ConfigError(
-                f"execute_only={solver.cfg.execute_only}: expected a trained experiment, found no checkpoint in "
+                f"execute_only={kept.cfg.execute_only}: expected a trained experiment, found no checkpoint in "
                 f"{self._folder}; train it first, or set continue_from"
             )
+        return None
 
-    def _resume(self, state: Mapping[str, Any]) -> None:
-        solver = self._solver
-        self._load(state["states"], state["schedules"])
-        if solver.ema is not None and state["ema"] is not None:
-            solver.ema.load_state_dict(state["ema"])
-        solver.epoch, solver.num_updates = state["epoch"], state["num_updates"]
-        solver.history = list(state["history"])
+    def _resume(self, state: Mapping[str, Any]) -> RunPosition:
+        kept = self._kept
+        self._registry.load(state["states"])
+        for name, schedule in kept.schedules.items():
+            schedule.load_state_dict(state["schedules"][name])
+        if kept.ema is not None and state["ema"] is not None:
+            kept.ema.load_state_dict(state["ema"])
         self._best = dict(state["best"])
-        go_to(solver.dataloaders["train"], state["loader"])
-        rank, world_size = solver.fabric.global_rank, solver.fabric.world_size
+        go_to(kept.dataloaders["train"], state["loader"])
+        rank, world_size = kept.fabric.global_rank, kept.fabric.world_size
         if len(state["random"]) == world_size:
             restore_random_state(state["random"][rank])
-            solver.averages = Averages.of([state["averages"][rank]])
+            averages = Averages.of([state["averages"][rank]])
         else:
             # Batches stay the same; what each process draws (dropout) cannot.
             logger.info("saved by %d processes, continued by %d", len(state["random"]), world_size)
-            solver.averages = Averages.of(state["averages"] if rank == 0 else [])
-        if solver.is_first_rank:
-            solver.experiment.write_history(solver.history)
-
-    def _load(self, states: Mapping[str, Any], schedules: Mapping[str, Any]) -> None:
-        sharded_by = self._registry.sharding_module()
-        for name in self._registry.stateful:
-            if name not in states:
-                raise ConfigError(f"checkpoint: it holds no {name!r}, which this solver registers as stateful")
-            value = load_state(name, getattr(self._solver, name), states[name], sharded_by)
-            setattr(self._solver, name, value)
-        for name, schedule in self._solver.schedules.items():
-            schedule.load_state_dict(schedules[name])
+            averages = Averages.of(state["averages"] if rank == 0 else [])
+        return RunPosition(state["epoch"], state["num_updates"], list(state["history"]), averages)
 
     def _continue_from(self, location: str) -> None:
         path = Path(location).expanduser()
-        keep = self._solver.cfg.continue_keep
+        keep = self._kept.cfg.continue_keep
         if path.is_dir() and ((path / LAST).exists() or (path / BEST).exists()):
             path = path / (LAST if keep or not (path / BEST).exists() else BEST)
         if not path.is_file():
             if keep:
                 raise ConfigError(f"continue_keep: {location} is no checkpoint of an experiment; leave out {keep}")
-            logger.info("continue_from: %s", self._solver.load_pretrained(location))
+            logger.info("continue_from: %s", self._kept.load_pretrained(location))
         else:
             self._take_over(path, read_state(path), keep)
-        self._solver.start_ema()
 
     def _take_over(self, path: Path, state: Mapping[str, Any], keep: tuple[str, ...]) -> None:
-        taken = []
-        for name, value in state["states"].items():
-            attribute = getattr(self._solver, name, None)
-            if name in self._registry.modules or ("optimizer" in keep and name in self._registry.optimizers):
-                load_state(name, attribute, value, self._registry.sharding_module())
-                taken.append(name)
+        wanted = {*self._registry.modules, *(self._registry.optimizers if "optimizer" in keep else ())}
+        taken = [name for name in state["states"] if name in wanted]
+        self._registry.load({name: state["states"][name] for name in taken}, taken)
         if "optimizer" in keep and not set(taken) & set(self._registry.optimizers):
             raise ConfigError(f"continue_keep=optimizer: {path} holds no optimiser; give a {LAST}")
-        for name, schedule in self._solver.schedules.items():
+        for name, schedule in self._kept.schedules.items():
             if "schedule" in keep:
                 schedule.load_state_dict(state["schedules"][name])
             schedule.apply()  # an optimiser that was taken over brings the learning rate of its last update

@@ -1,6 +1,6 @@
 """What of a solver is kept: named attributes whose state is saved, averaged, or remembered at its best."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
@@ -62,8 +62,8 @@ def load_state(name: str, value: Any, state: Any, sharded_by: nn.Module | None =
 class Registry:
     """The names that a solver registered, by what is done with them."""
 
-    def __init__(self, attribute: Callable[[str], Any]) -> None:
-        self._attribute = attribute
+    def __init__(self, attribute: Callable[[str], Any], set_attribute: Callable[[str, Any], None]) -> None:
+        self._attribute, self._set_attribute = attribute, set_attribute
         self.stateful: list[str] = []
         self.best: list[str] = []
         self.ema: list[str] = []
@@ -101,6 +101,14 @@ class Registry:
         """Describe all stateful attributes."""
         sharded_by = self.sharding_module()
         return {name: state_of(self._attribute(name), sharded_by) for name in self.stateful}
+
+    def load(self, states: Mapping[str, Any], names: Sequence[str] | None = None) -> None:
+        """Restore the stateful attributes, or those that are named; what is no object with a state is replaced."""
+        sharded_by = self.sharding_module()
+        for name in self.stateful if names is None else names:
+            if name not in states:
+                raise ConfigError(f"checkpoint: it holds no {name!r}, which this solver registers as stateful")
+            self._set_attribute(name, load_state(name, self._attribute(name), states[name], sharded_by))
 
     def best_states(self) -> dict[str, Any]:
         """Describe the attributes that are remembered at their best."""

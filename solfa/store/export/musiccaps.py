@@ -7,8 +7,8 @@ OUT/_solfa_clips.jsonl            everything else that is known, a line per clip
 
 from typing import IO
 
+from solfa.files.id_names import flat_name
 from solfa.store.export.clip_record import json_bytes, json_line
-from solfa.store.export.file_names import flat_name
 from solfa.store.export.job import ExportJob, legacy_array
 from solfa.store.export.npy_bytes import npy_bytes
 

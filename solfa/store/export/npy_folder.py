@@ -1,7 +1,7 @@
 """A folder of plain files that mirrors the ids: `<id>.npy` [T, W] and `<id>.json` with everything known about it."""
 
+from solfa.files.id_names import tree_name
 from solfa.store.export.clip_record import json_bytes
-from solfa.store.export.file_names import tree_name
 from solfa.store.export.job import ExportJob
 from solfa.store.export.npy_bytes import npy_bytes
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
+from solfa.files.id_names import flat_name
 from solfa.store.export.clip_record import ClipRecord, outcome_of, parse_record
-from solfa.store.export.file_names import flat_name
 from solfa.store.export.format_names import ExportFormat
 from solfa.store.export.marker import FAILURES, MARKER, Marker, read_marker
 from solfa.store.export.musiccaps import AUDIO_FOLDER, CLIPS

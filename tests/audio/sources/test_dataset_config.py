@@ -82,7 +82,7 @@ def test_custom_metadata_is_asked_for_every_recording(tmp_path):
     good = found["a/x.wav"]
     assert good.caption == "x.wav 0.1 s"
     assert good.metadata["shape"] == [2, 1600] and 0.3 < good.metadata["peak"] < 1
-    assert good.metadata["metadata_error"] == "odd is a object, not a JSON value"
+    assert good.metadata["metadata_error"].startswith("odd is ") and "JSON" in good.metadata["metadata_error"]
     json.dumps(good.metadata, allow_nan=False)
     assert "get_custom_metadata failed: KeyError" in found["a/raise.wav"].error
     assert "cannot be decoded" in found["a/broken.wav"].error
@@ -95,25 +95,25 @@ def test_custom_metadata_is_asked_for_every_recording(tmp_path):
         ({"dataset_type": "pre_encoded", "datasets": [{"id": "a", "path": "."}]}, "already encoded"),
         (
             {"dataset_type": "wds", "datasets": [{"id": "a", "s3_path": "s3://b"}]},
-            "expected a local path, found 's3://b'",
+            "local path.*'s3://b'",
         ),
-        ({"dataset_type": "audio_dir", "datasets": []}, "expected at least one entry"),
+        ({"dataset_type": "audio_dir", "datasets": []}, "datasets: expected at least one"),
         (
             {"dataset_type": "audio_dir", "datasets": [{"id": "a", "path": "missing"}]},
-            "no such file or folder: missing",
+            "'a': .*: missing",
         ),
-        ({"dataset_type": "audio_dir", "dataset": []}, "dataset: unknown field, did you mean 'datasets'"),
+        ({"dataset_type": "audio_dir", "dataset": []}, "did you mean 'datasets'"),
         ({"dataset_type": "audio_dir", "datasets": [{"id": "a", "pth": "."}]}, "pth: unknown field"),
         ({"dataset_type": "folder", "datasets": []}, "dataset_type: "),
-        ({"dataset_type": "audio_dir", "datasets": [{"id": "a", "path": "."}] * 2}, "expected every id once"),
+        ({"dataset_type": "audio_dir", "datasets": [{"id": "a", "path": "."}] * 2}, r"datasets: .*\bids?\b.*a, a"),
         ({"dataset_type": "audio_dir", "datasets": [{"id": "a", "path": "dataset.json"}]}, "expected a folder"),
         (
             {"dataset_type": "audio_dir", "datasets": [{"id": "a", "path": ".", "custom_metadata_module": "none.py"}]},
-            "define get_custom_metadata",
+            r"none\.py.*get_custom_metadata",
         ),
         (
             {"dataset_type": "audio_dir", "datasets": [{"id": "a", "path": ".", "custom_metadata_module": "bad.py"}]},
-            "failed to load: ZeroDivisionError",
+            r"bad\.py.*ZeroDivisionError",
         ),
     ],
 )

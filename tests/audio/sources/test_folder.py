@@ -65,11 +65,8 @@ def test_what_cannot_be_read_becomes_a_recording_with_a_reason(tmp_path):
     (tmp_path / "dangling.wav").symlink_to("nowhere")
     os.mkfifo(tmp_path / "fifo.flac")
     errors = {recording.key: recording.error for recording in open_source(tmp_path).recordings()}
-    assert errors == {
-        "dangling.wav": "the link points to nothing",
-        "fifo.flac": "is a FIFO, not a regular file",
-        "ok.wav": None,
-    }
+    assert sorted(errors) == ["dangling.wav", "fifo.flac", "ok.wav"] and errors["ok.wav"] is None
+    assert "link" in str(errors["dangling.wav"]) and "FIFO" in str(errors["fifo.flac"])
 
 
 def test_captions_and_metadata_beside_the_audio_are_read(tmp_path):
@@ -109,7 +106,7 @@ def test_sidecar_that_is_a_fifo_does_not_block(tmp_path):
     write(tmp_path, "x.wav")
     os.mkfifo(tmp_path / "x.txt")
     (recording,) = open_source(tmp_path).recordings()
-    assert recording.metadata["sidecar_error"] == ".txt: is a FIFO, not a regular file"
+    assert recording.metadata["sidecar_error"].startswith(".txt: is a FIFO")
 
 
 def test_one_file_is_a_source(tmp_path):
@@ -142,9 +139,9 @@ def test_moved_folder_keeps_its_keys(tmp_path):
 
 def test_what_is_no_source_gets_a_sentence(tmp_path):
     write(tmp_path, "x.pdf", "x.tar.gz", content=b"\x1f\x8b\x08")
-    with pytest.raises(ConfigError, match="no such file or folder"):
+    with pytest.raises(ConfigError, match="no such file"):
         open_source(tmp_path / "missing")
-    with pytest.raises(ConfigError, match=r"x\.pdf: expected a folder, an audio file"):
+    with pytest.raises(ConfigError, match=r"x\.pdf: expected a folder"):
         open_source(tmp_path / "x.pdf")
     with pytest.raises(ConfigError, match=r"x\.tar\.gz: is compressed"):
         open_source(tmp_path / "x.tar.gz")

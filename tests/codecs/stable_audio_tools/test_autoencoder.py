@@ -13,10 +13,10 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from solfa.codecs.catalogue import load_codec
-from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
 from solfa.codecs.stable_audio_tools.tensor_names import fold_weight_norm
 from solfa.errors import ConfigError
 from tests.codecs import tiny
+from tests.codecs.double import in_double
 
 
 def edited(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -52,8 +52,7 @@ def noise(num_samples: int) -> torch.Tensor:
 def test_oobleck_latents_and_audio_equal_the_original_network(final_tanh: bool, tmp_path: Path) -> None:
     config = edited(tiny.OOBLECK_CONFIG, decoder__config__final_tanh=final_tanh)
     network = tiny.oobleck_network(config).double()
-    codec = load(tiny.make_stable_audio_oobleck(tmp_path, config=config))
-    codec.model.double()
+    codec = in_double(load(tiny.make_stable_audio_oobleck(tmp_path, config=config)))
     audio = noise(400)
     encoded = codec.encode(audio)
     with torch.no_grad():
@@ -73,9 +72,7 @@ def test_dac_codes_and_audio_equal_the_original_network(projected: bool, tmp_pat
         width = {"latent_dim": 32, "decoder__config__latent_dim": 32, "bottleneck__config__input_dim": 32}
         config = edited(config, encoder__config__latent_dim=None, **width)
     network = without_weight_norm(tiny.dac_network(config).double())
-    codec = load(tiny.make_stable_audio_dac(tmp_path, config=config))
-    codec.model.double()
-    codec._encoder = fast_dac_encoder(codec.model.encoder)  # which has copies of the weights
+    codec = in_double(load(tiny.make_stable_audio_dac(tmp_path, config=config)))
     audio = noise(400)
     with torch.no_grad():
         codes = network.codes(audio)
@@ -113,10 +110,10 @@ def test_torch_checkpoints_load_with_and_without_a_state_dict_key(tmp_path: Path
 def test_a_checkpoint_that_would_run_code_is_refused(tmp_path: Path) -> None:
     config = tiny.make_stable_audio_oobleck(tmp_path)
     torch.save({"state_dict": {"x": Path("/")}}, tmp_path / "evil.ckpt")
-    with pytest.raises(ConfigError, match=r"expected a torch file of tensors and plain values"):
+    with pytest.raises(ConfigError, match=r"evil\.ckpt: expected .*torch"):
         load_codec(config, checkpoint=tmp_path / "evil.ckpt")
     (tmp_path / "torn.safetensors").write_bytes(b"\xff" * 100)
-    with pytest.raises(ConfigError, match="not a safetensors file"):
+    with pytest.raises(ConfigError, match=r"torn\.safetensors: .*safetensors file"):
         load_codec(config, checkpoint=tmp_path / "torn.safetensors")
 
 
@@ -128,14 +125,14 @@ def test_an_unambiguous_prefix_is_stripped_and_a_training_checkpoint_is_named(tm
     save_file(wrapped, path)
     assert load(config).fingerprint == expected
     save_file({**wrapped, "discriminator.conv.weight": torch.ones(1), "autoencoder_ema.initted": torch.ones(1)}, path)
-    with pytest.raises(ConfigError, match=r"training checkpoint with autoencoder_ema, discriminator; .*unwrap_model"):
+    with pytest.raises(ConfigError, match=r"training checkpoint .*autoencoder_ema, discriminator.*unwrap_model"):
         load(config)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"encoder__config__use_snake": False}, "use_snake: only true is supported"),
+        ({"encoder__config__use_snake": False}, "use_snake: .*true"),
         ({"decoder__config__use_nearest_upsample": True}, "use_nearest_upsample"),
         ({"encoder__config__antialias_activation": True}, "antialias_activation"),
         ({"decoder__soft_clip": True}, "soft_clip"),
@@ -145,7 +142,7 @@ def test_an_unambiguous_prefix_is_stripped_and_a_training_checkpoint_is_named(tm
         ({"downsampling_ratio": 41}, "downsampling_ratio: expected 40"),
         ({"encoder__config__latent_dim": 5}, "latent_dim: expected 6"),
         ({"io_channels": 1}, "in_channels: expected 2"),
-        ({"bottleneck__type": "tanh"}, r"oobleck \+ oobleck \+ vae, or dac \+ dac \+ dac_rvq; found oobleck.*tanh"),
+        ({"bottleneck__type": "tanh"}, r"oobleck \+ oobleck \+ vae.*dac \+ dac \+ dac_rvq.*found oobleck.*tanh"),
         ({"encoder__type": "taae"}, r"found taae \+ oobleck \+ vae"),
         ({"bottleneck": None}, "found oobleck .* none"),
     ],
@@ -165,13 +162,13 @@ def test_only_autoencoders_are_codecs(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model_type: .*autoencoder.*diffusion_cond"):
         load(config)
     config.write_text("{")
-    with pytest.raises(ConfigError, match="not a JSON object"):
+    with pytest.raises(ConfigError, match="JSON"):
         load(config)
 
 
 def test_a_model_config_needs_a_checkpoint(tmp_path: Path) -> None:
     config = tiny.make_stable_audio_oobleck(tmp_path)
-    with pytest.raises(ConfigError, match="add the weights as checkpoint=PATH"):
+    with pytest.raises(ConfigError, match="checkpoint=PATH"):
         load_codec(config)
     with pytest.raises(ConfigError, match=r"gone\.ckpt: no such file"):
         load_codec(config, checkpoint=tmp_path / "gone.ckpt")
@@ -184,5 +181,5 @@ def test_missing_tensors_are_named_as_in_the_checkpoint(tmp_path: Path) -> None:
     gone = "bottleneck.quantizer.quantizers.1.in_proj.weight_g"
     del state[gone]
     save_file(state, path)
-    with pytest.raises(ConfigError, match=f"missing {gone};"):
+    with pytest.raises(ConfigError, match=f"missing .*{gone}"):
         load(config)

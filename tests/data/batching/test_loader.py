@@ -190,7 +190,7 @@ def test_a_state_is_refused_for_another_selection_of_a_stored_dataset(clips: Mem
     dataset = _store(clips, tmp_path / "clips.solfa")
     state = make_loader(dataset, MODES[0]).state_dict()
     make_loader(open_dataset(tmp_path / "clips.solfa"), MODES[0]).load_state_dict(state)
-    with pytest.raises(StoreError, match="open the manifest and the selection it was saved with"):
+    with pytest.raises(StoreError, match=r"loader state: .*manifest"):
         make_loader(dataset[1:], MODES[0]).load_state_dict(state)
 
 
@@ -240,38 +240,38 @@ def test_a_state_of_other_clips_is_refused(clips: MemoryClips) -> None:
     other = MemoryClips([clips[index] for index in range(len(clips) - 1)])
     state = make_loader(other, MODES[0]).state_dict()
     loader = make_loader(clips, MODES[0])
-    with pytest.raises(StoreError, match=f"digest {other.digest[:16]}, but this one has {clips.digest[:16]}"):
+    with pytest.raises(StoreError, match=f"loader state: .*{other.digest[:16]}.*{clips.digest[:16]}"):
         loader.load_state_dict(state)
     assert loader.state_dict() == make_loader(clips, MODES[0]).state_dict()
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "words"),
     [
-        ({"seed": 1}, "saved with seed 1, but the loader has 0"),
-        ({"mode": {"kind": "crop", "num_frames": 13, "batch_size": 5}}, "saved with mode .*num_frames=13"),
-        ({"step": 1000}, r"step 1000 of epoch 0, which has only 6 steps"),
+        ({"seed": 1}, r"loader state: .*seed 1\b.* 0\b"),
+        ({"mode": {"kind": "crop", "num_frames": 13, "batch_size": 5}}, "loader state: .*mode .*num_frames=13"),
+        ({"step": 1000}, "loader state: .*step 1000 .*epoch 0.* 6 steps"),
         ({"step": -1}, "step"),
         ({"position": 3}, "position: unknown field"),
     ],
 )
-def test_a_state_that_does_not_fit_is_refused(clips: MemoryClips, change: dict[str, Any], sentence: str) -> None:
+def test_a_state_that_does_not_fit_is_refused(clips: MemoryClips, change: dict[str, Any], words: str) -> None:
     loader = make_loader(clips, MODES[0])
-    with pytest.raises(ConfigError, match=sentence):
+    with pytest.raises(ConfigError, match=words):
         loader.load_state_dict(loader.state_dict() | change)
     assert loader.step == 0
 
 
 @pytest.mark.parametrize(
-    ("numbers", "sentence"),
+    ("numbers", "words"),
     [
         ({"rank": 2, "world_size": 2}, "found rank 2 and world_size 2"),
         ({"rank": -1}, "found rank -1"),
-        ({"rank": 0, "world_size": 6}, "a global batch of 5 rows cannot be dealt to 6 ranks"),
+        ({"rank": 0, "world_size": 6}, "5 rows .*6 ranks.*batch_size"),
     ],
 )
-def test_ranks_that_do_not_fit_are_refused(clips: MemoryClips, numbers: dict[str, int], sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence):
+def test_ranks_that_do_not_fit_are_refused(clips: MemoryClips, numbers: dict[str, int], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
         make_loader(clips, MODES[0], **numbers)  # type: ignore[arg-type]
 
 
@@ -283,9 +283,7 @@ def test_fewer_rows_than_ranks_are_refused_by_all_ranks_unless_padding_is_asked_
     num_steps, fewest = len(alone), min(batch.global_rows for batch in alone)
     for rank in range(fewest + 1):
         ranks = {"rank": rank, "world_size": fewest + 1}
-        with pytest.raises(
-            ConfigError, match=rf"epoch 0 has fewer rows \({fewest}\) than there are ranks \({fewest + 1}\)"
-        ):
+        with pytest.raises(ConfigError, match=rf"epoch 0 .*rows \({fewest}\).*ranks \({fewest + 1}\)"):
             make_loader(clips, mode, seed=7, **ranks)  # type: ignore[arg-type]
         assert len(make_loader(clips, mode, seed=7, pad_ranks=True, **ranks)) == num_steps  # type: ignore[arg-type]
     loader = make_loader(clips, mode, seed=7, rank=0, world_size=fewest)

@@ -186,5 +186,5 @@ def test_what_cannot_be_planned_is_refused_with_a_reason() -> None:
         plan_epoch(Pad(batch_size=2), np.array([3, 0]), "d", 0, 0)
     with pytest.raises(ConfigError, match=r"clip 1 has 11 frames"):
         plan_epoch(Pad(max_frames_per_batch=10), np.array([3, 11]), "d", 0, 0)
-    with pytest.raises(ConfigError, match=r"drop_last leaves no batch of 3: the dataset has 2 clips"):
+    with pytest.raises(ConfigError, match=r"drop_last .*\b3\b.* 2 clips"):
         plan_epoch(Crop(num_frames=4, batch_size=3, drop_last=True), np.array([3, 11]), "d", 0, 0)

@@ -48,7 +48,7 @@ def test_a_training_set_smaller_than_a_batch_is_one_small_batch(source: OpenedSo
         assert [len(batch) for batch in make_stage_loader(source, config, "train")] == [
             10 if mode["kind"] == "crop" else 24
         ]
-    with pytest.raises(ConfigError, match="drop_last leaves no batch of 64"):
+    with pytest.raises(ConfigError, match=r"drop_last .*\b64\b"):
         make_stage_loader(source, batching(batch_size=64, train={"drop_last": True}), "train")
 
 
@@ -68,23 +68,23 @@ def test_pad_and_pack_are_chosen_by_kind(source: OpenedSource) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "sentence"),
+    ("values", "words"),
     [
-        ({"segment_seconds": None}, "segment_seconds: missing, and mode crop needs it"),
-        ({"segment_seconds": None, "mode": {"kind": "pack"}}, "mode pack needs it"),
-        ({"mode": {"kind": "pad"}}, "segment_seconds: has no meaning for mode pad"),
-        ({"mode": {"kind": "pack"}, "train": {"random_start": True}}, "random_start: has no meaning for mode pack"),
+        ({"segment_seconds": None}, "segment_seconds: missing.* mode crop"),
+        ({"segment_seconds": None, "mode": {"kind": "pack"}}, "segment_seconds: missing.* mode pack"),
+        ({"mode": {"kind": "pad"}}, "segment_seconds: .*mode pad.*null"),
+        ({"mode": {"kind": "pack"}, "train": {"random_start": True}}, "random_start: .*mode pack.*null"),
     ],
 )
 def test_settings_that_are_missing_or_would_be_ignored_are_refused(
-    source: OpenedSource, values: dict[str, Any], sentence: str
+    source: OpenedSource, values: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(ConfigError, match=sentence):
+    with pytest.raises(ConfigError, match=words):
         batching(**values).rows("train", source)
 
 
 def test_typos_and_impossible_sizes_are_named() -> None:
-    with pytest.raises(ConfigError, match=r"valid.batchsize: unknown field, did you mean 'batch_size'"):
+    with pytest.raises(ConfigError, match=r"valid\.batchsize: .*did you mean 'batch_size'"):
         batching(valid={"batchsize": 3})
     with pytest.raises(ConfigError, match=r"batch_size: .*greater than 0"):
         batching(batch_size=0)
@@ -116,10 +116,8 @@ def test_what_is_only_judged_comes_once_to_some_rank_and_nothing_comes_to_no_ran
 
 
 def test_training_with_fewer_rows_than_ranks_is_refused(source: OpenedSource) -> None:
-    with pytest.raises(ConfigError, match=r"fewer rows \(10\) than there are ranks \(11\) to deal it to; leave it out"):
+    with pytest.raises(ConfigError, match=r"rows \(10\).* ranks \(11\).*drop_last"):
         make_stage_loader(source, batching(batch_size=99), "train", rank=0, world_size=len(source) + 1)
     keeping = batching(batch_size=len(source) - 1, train={"drop_last": False})
-    with pytest.raises(
-        ConfigError, match=r"fewer rows \(1\) than there are ranks \(2\) .* by drop_last, choose another"
-    ):
+    with pytest.raises(ConfigError, match=r"rows \(1\).* ranks \(2\).*drop_last.*batch_size"):
         make_stage_loader(source, keeping, "train", rank=1, world_size=2)

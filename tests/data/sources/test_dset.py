@@ -36,21 +36,21 @@ def test_several_sources_keep_their_order_and_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "sentence"),
+    ("values", "words"),
     [
-        ({"train": "a"}, "either valid or hold_out, found neither"),
-        ({"train": "a", **VALID, "hold_out": {"clips": 3}}, "either valid or hold_out, found both"),
+        ({"train": "a"}, "valid or hold_out.*found neither"),
+        ({"train": "a", **VALID, "hold_out": {"clips": 3}}, "valid or hold_out.*found both"),
         ({**VALID}, "train: missing"),
-        ({"train": [], **VALID}, "train: .*at least 1 item"),
-        ({"train": 7, **VALID}, "train: .*valid tuple"),
-        ({"train": {"path": "a", "wher": {}}, **VALID}, "train.0.wher: unknown field, did you mean 'where'"),
-        ({"train": {"path": "a", "weight": 0}, **VALID}, "train.0.weight: .*greater than 0"),
-        ({"trian": "a", **VALID}, "trian: unknown field, did you mean 'train'"),
-        ({"train": "a", "hold_out": {"fracton": 0.1}}, "hold_out.fracton: unknown field, did you mean 'fraction'"),
+        ({"train": [], **VALID}, "train: .*at least 1"),
+        ({"train": 7, **VALID}, "train: .*tuple"),
+        ({"train": {"path": "a", "wher": {}}, **VALID}, r"train\.0\.wher: .*did you mean 'where'"),
+        ({"train": {"path": "a", "weight": 0}, **VALID}, r"train\.0\.weight: .*greater than 0"),
+        ({"trian": "a", **VALID}, "trian: .*did you mean 'train'"),
+        ({"train": "a", "hold_out": {"fracton": 0.1}}, r"hold_out\.fracton: .*did you mean 'fraction'"),
     ],
 )
-def test_faults_are_answered_with_the_place_and_what_is_expected(values: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence):
+def test_faults_are_answered_with_the_place_and_what_is_expected(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
         parse_config(Dset, values, "dset")
 
 

@@ -73,30 +73,30 @@ def test_the_clips_are_kept_for_which_all_conditions_hold(
 
 
 def test_an_unknown_column_is_answered_with_those_that_exist(columns: ClipColumns) -> None:
-    expected = "'genra', did you mean 'genre'?; there are id, caption, seconds, num_frames, bpm, genre, tags, vocals"
-    with pytest.raises(ConfigError, match=expected.replace("?", r"\?")):
+    known = "id, caption, seconds, num_frames, bpm, genre, tags, vocals"
+    with pytest.raises(ConfigError, match=rf"'genra'.*did you mean 'genre'\?.*{known}"):
         kept(columns, genra="rock")
 
 
 def test_conditions_that_leave_nothing_are_refused_with_some_values(columns: ClipColumns) -> None:
-    with pytest.raises(ConfigError, match=r"leaves none of 5 clips.* 'genre', .*'rock', 'jazz', 'Jazz', None; widen"):
+    with pytest.raises(ConfigError, match=r"where: .*\b5\b.*'genre'.*'rock', 'jazz', 'Jazz', None"):
         kept(columns, genre="folk")
-    with pytest.raises(ConfigError, match="at the latest with 'caption'"):
+    with pytest.raises(ConfigError, match=r"where: .*'caption'"):
         kept(columns, genre="rock", caption="quiet")
 
 
 @pytest.mark.parametrize(
-    ("condition", "sentence"),
+    ("condition", "words"),
     [
-        ({"mim": 3}, "mim: unknown field, did you mean 'min'"),
-        ({}, "expected one or more of min, max, glob, present"),
-        ({"min": 3, "max": 2}, "min is 3.0 and max is 2.0"),
-        ({"min": "many"}, "min: Input should be a valid number"),
-        ([["a"]], "where.genre.one_of.0"),
+        ({"mim": 3}, "mim: .*did you mean 'min'"),
+        ({}, "min, max, glob, present"),
+        ({"min": 3, "max": 2}, r"min .*3\.0.*max .*2\.0"),
+        ({"min": "many"}, "min: .*number.*'many'"),
+        ([["a"]], r"where\.genre\.one_of\.0"),
     ],
 )
-def test_conditions_that_cannot_be_meant_are_refused(condition: Any, sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence):
+def test_conditions_that_cannot_be_meant_are_refused(condition: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
         parse_config(Settings, {"where": {"genre": condition}}, "dset")
 
 
@@ -132,5 +132,5 @@ def test_files_may_list_the_values_to_keep_or_to_leave_out(columns: ClipColumns,
     assert kept(columns, id={"listed": [str(first), str(second)]}) == ["a", "c", "e"]
     assert kept(columns, id={"unlisted": [str(first), str(second)]}) == ["b", "d"]
     assert kept(columns, id={"listed": str(first), "glob": "jazz/*"}) == ["c"]
-    with pytest.raises(ConfigError, match=r"where: the list .*absent.txt cannot be read: No such file.*check the path"):
+    with pytest.raises(ConfigError, match=r"where: .*absent\.txt .*No such file"):
         kept(columns, id={"listed": str(tmp_path / "absent.txt")})

@@ -66,14 +66,14 @@ def test_another_seed_is_another_choice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hold_out", "sentence"),
+    ("hold_out", "words"),
     [
-        (HoldOut(fraction=1e-9), "takes none of 5 recordings with 15 clips"),
-        (HoldOut(clips=15), "clips 15 takes all of 5 recordings"),
+        (HoldOut(fraction=1e-9), "none of 5 recordings .*15 clips"),
+        (HoldOut(clips=15), "clips 15 .*all of 5 recordings"),
     ],
 )
-def test_a_side_without_clips_is_refused(hold_out: HoldOut, sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence):
+def test_a_side_without_clips_is_refused(hold_out: HoldOut, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
         on_side(ids_of(5), hold_out, "train")
 
 

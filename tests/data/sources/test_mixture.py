@@ -163,17 +163,17 @@ def test_other_weights_are_another_digest_so_that_a_state_cannot_be_taken_for_it
 
 
 @pytest.mark.parametrize(
-    ("parts", "sentence"),
+    ("parts", "words"),
     [
         ([], "at least one source"),
-        ([Part(BIG, 1.0), Part(SMALL)], "source 1 has none and others have one; give all or none"),
-        ([Part(SMALL, clip_weights=np.zeros(10))], "clips of source 0 need finite weights"),
-        ([Part(SMALL, clip_weights=np.full(10, -1.0))], "clips of source 0 need finite weights"),
-        ([Part(SMALL, clip_weights=np.full(10, np.nan))], "clips of source 0 need finite weights"),
+        ([Part(BIG, 1.0), Part(SMALL)], "weight: source 1 .*all .*none"),
+        ([Part(SMALL, clip_weights=np.zeros(10))], "weight: .*source 0 .*finite"),
+        ([Part(SMALL, clip_weights=np.full(10, -1.0))], "weight: .*source 0 .*finite"),
+        ([Part(SMALL, clip_weights=np.full(10, np.nan))], "weight: .*source 0 .*finite"),
     ],
 )
-def test_weights_that_cannot_be_meant_are_refused(parts: list[Part], sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence):
+def test_weights_that_cannot_be_meant_are_refused(parts: list[Part], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
         Mixture(parts)
 
 

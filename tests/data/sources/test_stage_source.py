@@ -62,7 +62,7 @@ def test_the_clips_of_several_datasets_stand_in_order_and_values_follow_them(pla
     assert ids(opened)[11:] == ["0:clip011.wav", "1:t1.wav", "1:t3.wav", "1:t5.wav", "1:t7.wav"]
     assert opened.values("weight") == [None] * 12 + [1, 3, 5, 7]
     assert opened.values("caption") == [None] * 12 + ["take 1", "take 3", "take 5", "take 7"]
-    with pytest.raises(ConfigError, match="no clip has a column 'colour'; there are id, caption"):
+    with pytest.raises(ConfigError, match=r"'colour'.* id, caption"):
         opened.values("colour")
 
 
@@ -85,7 +85,7 @@ def test_a_weight_that_is_no_number_names_the_clip(tmp_path: Path) -> None:
         Described("c.wav", metadata={"weight": "x"}),
     ]
     root = store(tmp_path / "d.solfa", clips)
-    with pytest.raises(ConfigError, match=r"weight_column 'weight' of clip 'c.wav': expected a number .* found 'x'"):
+    with pytest.raises(ConfigError, match=r"weight_column 'weight' .*'c\.wav': expected a number .* found 'x'"):
         open_sources([Source(path=str(root), weight_column="weight")])
     fine = open_sources([Source(path=str(root), weight_column="weight", where={"id": ("a.wav", "b.wav")})])
     assert fine.weights is not None and fine.weights.clips.tolist() == [1, 1]
@@ -96,7 +96,7 @@ def test_a_weight_that_is_no_number_names_the_clip(tmp_path: Path) -> None:
 )
 def test_arrays_that_differ_are_refused_with_both_names(place: Path, tmp_path: Path, field: str, value: int) -> None:
     other = store(tmp_path / "other.solfa", numbered(3), **{field: value})
-    with pytest.raises(ConfigError, match=rf"other.solfa: {field} is {value}, and of .*plain.solfa it is "):
+    with pytest.raises(ConfigError, match=rf"other\.solfa: {field} is {value}\b.*plain\.solfa"):
         open_sources([*sources(place, {"path": "plain"}), Source(path=str(other))])
 
 
@@ -106,7 +106,7 @@ def test_another_codec_with_equal_arrays_is_warned_of(
     other = store(tmp_path / "other.solfa", numbered(3), codec="another", dtype="uint32")
     with caplog.at_level(logging.WARNING):
         open_sources([*sources(place, {"path": "plain"}), Source(path=str(other))])
-    assert "was made by none" in caplog.text and "by another" in caplog.text
+    assert "by none" in caplog.text and "by another" in caplog.text
 
 
 def test_a_pinned_manifest_is_the_state_that_is_read(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_pinned_manifest_is_the_state_that_is_read(tmp_path: Path) -> None:
 
 
 def test_a_place_without_a_dataset_is_answered_with_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="expected a Solfa dataset, found no such folder; `solfa encode SOURCE"):
+    with pytest.raises(StoreError, match=r"expected a Solfa dataset.*`solfa encode SOURCE"):
         open_sources([Source(path=str(tmp_path / "nowhere"))])
 
 

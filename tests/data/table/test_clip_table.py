@@ -1,7 +1,6 @@
 """What a person may write about a table, and what its rows are found to hold."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +41,17 @@ def test_a_pattern_finds_the_key_and_nothing_else_does(pattern: str, recording: 
 
 
 @pytest.mark.parametrize(
-    ("values", "sentence"),
+    ("values", "words"),
     [
-        ({"pattern": "("}, "pattern: is no regular expression: missing "),
-        ({"pattern": "(?P<name>.*)"}, "pattern: expected a group named key"),
-        ({"sha256": "abc"}, "sha256: String should match pattern"),
-        ({"captions": "x"}, "captions: unknown field, did you mean 'caption'"),
-        ({"path": None}, "path: .*valid string"),
+        ({"pattern": "("}, "pattern: .*regular expression.*missing "),
+        ({"pattern": "(?P<name>.*)"}, "pattern: .*group named key"),
+        ({"sha256": "abc"}, "sha256: .*pattern"),
+        ({"captions": "x"}, "captions: .*did you mean 'caption'"),
+        ({"path": None}, "path: .*string"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(values: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence):
+def test_what_cannot_be_meant_is_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
         parse_config(ClipTable, {"path": "t.csv", "key": "k", **values}, "table")
 
 
@@ -96,19 +95,19 @@ def test_only_wanted_rows_and_repeated_ones_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "values", "sentence"),
+    ("text", "values", "words"),
     [
-        ("k,c\na,b\n", {"key": "kk"}, "no column 'kk', did you mean 'k'?; set key to one of k, c"),
-        ("k,c\na,b\n", {"caption": "text"}, "no column 'text'; set caption to one of k, c, or to null"),
-        ("", {}, "expected a table with rows, found none"),
-        ("k,c\n", {}, "expected a table with rows, found none"),
+        ("k,c\na,b\n", {"key": "kk"}, r"'kk'.*did you mean 'k'\?.*key .*k, c"),
+        ("k,c\na,b\n", {"caption": "text"}, "'text'.*caption .*k, c.*null"),
+        ("", {}, r"t\.csv: expected .*rows, found none"),
+        ("k,c\n", {}, r"t\.csv: expected .*rows, found none"),
         ("k,c\na\n", {}, "line 2: expected 2 columns, found 1"),
     ],
 )
 def test_tables_that_do_not_have_what_is_needed_are_refused(
-    tmp_path: Path, text: str, values: dict[str, Any], sentence: str
+    tmp_path: Path, text: str, values: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(ConfigError, match=re.escape(sentence)):
+    with pytest.raises(ConfigError, match=words):
         index_table(written(tmp_path, text, **values))
 
 
@@ -122,14 +121,14 @@ def test_a_pinned_table_is_refused_after_a_change(tmp_path: Path) -> None:
     assert pinned.sha256 == file_sha256(table.file) and pinned.pinned() == pinned and table.sha256 is None
     written(tmp_path, "k,c\na,B\n")
     assert table.pinned() != pinned
-    with pytest.raises(ConfigError, match=r"t\.csv: expected the table with the SHA-256 .*, so it was changed; put"):
+    with pytest.raises(ConfigError, match=r"t\.csv: expected .*SHA-256 .*changed"):
         pinned.content_sha256()
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"),
-    [("missing.csv", "the table cannot be read: No such file"), ("t.xlsx", "expected a table of captions as .csv")],
+    ("name", "words"),
+    [("missing.csv", r"missing\.csv: .*No such file"), ("t.xlsx", r"t\.xlsx: expected .*\.csv")],
 )
-def test_files_that_are_no_table_are_refused(tmp_path: Path, name: str, sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence):
+def test_files_that_are_no_table_are_refused(tmp_path: Path, name: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
         ClipTable(path=str(tmp_path / name), key="k").content_sha256()

@@ -40,7 +40,7 @@ def test_the_whole_path_counts_before_the_name_alone(tmp_path: Path) -> None:
 
 def test_one_row_for_two_recordings_is_refused_unless_a_pattern_asks_for_it(tmp_path: Path) -> None:
     recordings = ["cd1/01.wav", "cd2/01.wav"]
-    with pytest.raises(ConfigError, match=r"row with k '01' fits both 'cd1/01.wav' and 'cd2/01.wav'; give them"):
+    with pytest.raises(ConfigError, match=r"k '01' .*'cd1/01\.wav' and 'cd2/01\.wav'.*pattern"):
         joined(tmp_path, ["01"], recordings)
     assert captions(joined(tmp_path, ["01"], recordings, pattern="/(?P<key>.*)[.]wav")) == ["row 0", "row 0"]
 
@@ -50,23 +50,21 @@ def test_clips_without_a_row_are_kept_and_told_in_one_line(tmp_path: Path, caplo
         found = joined(tmp_path, ["b", "", "z"], ["a.wav", "b.wav", "c.wav"])
     assert captions(found) == [None, "row 0", None]
     [line] = caplog.messages
-    assert line.endswith(
-        "1 of 3 clips of d.solfa have one of its 3 rows; the first without is of 'a.wav', rows without k: 1"
-    )
+    assert re.search(r"1 of 3 clips of d\.solfa .*\b3 rows.*'a\.wav', rows without k: 1$", line)
 
 
 @pytest.mark.parametrize(
     ("values", "needs"),
     [
-        ({}, "which needs 'x/a_30.wav' or 'x/a_30' or 'a_30' as k"),
-        ({"pattern": "=(?P<key>.*)"}, "which the pattern does not fit, and"),
+        ({}, "'x/a_30.wav' or 'x/a_30' or 'a_30' as k"),
+        ({"pattern": "=(?P<key>.*)"}, "the pattern does not"),
     ],
 )
 def test_that_nothing_matches_is_an_error_with_both_names(tmp_path: Path, values: dict[str, str], needs: str) -> None:
     with pytest.raises(ConfigError) as caught:
         joined(tmp_path, ["q", "r"], ["x/a_30.wav", "x/b_30.wav"], **values)
-    assert needs in str(caught.value) and "the first row has 'q'" in str(caught.value)
-    assert "the first clip is of 'x/a_30.wav'" in str(caught.value)
+    assert needs in str(caught.value)
+    assert re.search(r"first clip .*'x/a_30\.wav'.*first row .*'q'.*pattern", str(caught.value))
 
 
 def test_a_dataset_without_clips_needs_no_rows(tmp_path: Path) -> None:
@@ -79,9 +77,8 @@ def test_a_key_with_two_different_rows_is_named_and_equal_rows_are_one(tmp_path:
     path.write_text("k,x,y\na,1,2\nb,3,4\na,1,2\n")
     assert join_table(table, ["a.wav", "b.wav"], "d").metadata(0, {}) == {"k": "a", "x": 1, "y": 2}
     path.write_text("k,x,y\na,1,2\nb,3,4\na,1,5\n")
-    sentence = f"{path}, line 4: k 'a' has another row before, which says something else; keep one"
     for recordings in (["a.wav"], ["b.wav"]):
-        with pytest.raises(ConfigError, match=re.escape(sentence)):
+        with pytest.raises(ConfigError, match=rf"{path}, line 4: .*\bk 'a'"):
             join_table(table, recordings, "d")
 
 

@@ -1,6 +1,7 @@
 """What is written: every recording, exactly, once; and nothing that is not there."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -145,7 +146,7 @@ def test_what_cannot_be_read_is_listed_and_replaced_by_nothing(run, read, wav, f
     report = run()
     assert [facts["relpath"] for _, facts in read().values()] == ["good.wav", "other.wav"]
     assert failures().keys() == {"broken.wav", "cut.wav", "gone.wav", "skip_me.wav"}
-    assert failures()["skip_me.wav"] == "rejected by get_custom_metadata"
+    assert "get_custom_metadata" in failures()["skip_me.wav"]
     assert {failure.relpath: failure.error for failure in report.failures} == failures()
 
 
@@ -187,7 +188,7 @@ def test_half_precision_stores_half_precision_or_says_in_a_sentence_that_it_cann
     try:
         run(**oobleck, model_half=True)
     except ConfigError as error:
-        assert "model_half: model_config does not run in fp16 on cpu" in str(error)
+        assert re.search("model_half.*fp16 on cpu", str(error))
     else:
         ((array, _),) = read().values()
         assert array.dtype == np.float16
@@ -206,21 +207,21 @@ def test_foreign_weights_are_refused_and_nothing_is_written(run, wav, tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "words"),
     [
-        ({"is_discrete": False}, "it gives tokens; add is_discrete"),
+        ({"is_discrete": False}, "tokens.*add is_discrete"),
         ({"pretrained_name": "mulav"}, "did you mean 'mulaw'"),
         (
             {"pretrained_name": None, "model_config": "no.json", "ckpt_path": "no.ckpt"},
-            "model_config: no such file: no.json",
+            r"model_config: .*no\.json",
         ),
-        ({"dataset_config": "no.json"}, "no.json"),
+        ({"dataset_config": "no.json"}, r"no\.json"),
         ({"num_nodes": 3}, "torchrun"),
     ],
 )
-def test_settings_that_cannot_work_are_refused_before_anything_is_written(run, wav, tmp_path, changes, sentence):
+def test_settings_that_cannot_work_are_refused_before_anything_is_written(run, wav, tmp_path, changes, words):
     wav("a.wav", 4000)
-    with pytest.raises(ConfigError, match=sentence):
+    with pytest.raises(ConfigError, match=words):
         run(**changes)
     assert not (tmp_path / "out").exists()
 
@@ -239,9 +240,9 @@ def test_other_settings_on_an_existing_folder_are_refused_by_name(run, wav, tmp_
     wav("a.wav", 4000)
     run()
     before = digest(tmp_path)
-    with pytest.raises(StoreError, match=r"batch_size: 2 in the dataset, 3 now; sample_size: 8000 .*9000"):
+    with pytest.raises(StoreError, match=r"batch_size: 2\b.* 3\b.*sample_size: 8000\b.* 9000\b"):
         run(batch_size=3, sample_size=9000)
-    with pytest.raises(StoreError, match=r"codec\.options\.bits: 16 in the dataset, 8 now"):
+    with pytest.raises(StoreError, match=r"codec\.options\.bits: 16\b.* 8\b"):
         run(pretrained_name="mulaw:bits=8,sample_rate=16000")
     assert digest(tmp_path) == before
     assert run(num_workers=0, strategy="ddp").new_items == 0  # what does not change the files may change
@@ -253,7 +254,7 @@ def test_folders_of_others_are_refused_untouched(run, wav, tmp_path, digest, nam
     wav("a.wav", 4000)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text(content)
-    with pytest.raises(ConfigError, match="choose another `output_path`"):
+    with pytest.raises(ConfigError, match="`output_path`"):
         run()
     assert digest(tmp_path / "out").keys() == {name}
 
@@ -268,8 +269,8 @@ def test_recordings_that_came_later_are_named_and_those_that_changed_fail(run, r
     wav("a.wav", 5000)
     wav("0_new.wav", 4000)
     report = run(batch_size=1)
-    assert "1 recordings came to the source" in report.notes[0] and "0_new.wav" in report.notes[0]
-    assert "changed since it was planned" in failures()["a.wav"]
+    assert re.search(r"recordings .*\b1\b.*0_new\.wav", report.notes[0])
+    assert "changed" in failures()["a.wav"]
     assert read().keys() == before.keys() - {"0000000000000"}
 
 
@@ -314,7 +315,7 @@ class OutOfMemory:
 def test_a_device_short_of_memory_for_a_moment_does_not_end_the_run():
     audio = [np.zeros((1, 500), np.float32)] * 3
     assert len(BatchEncoder(OutOfMemory(1), "cpu", 1000, half=False).encode(audio)) == 3
-    with pytest.raises(SolfaError, match=r"not enough memory for 3 items at once .* smaller `batch_size`"):
+    with pytest.raises(SolfaError, match=r"memory for 3 items.*smaller `batch_size`"):
         BatchEncoder(OutOfMemory(2), "cpu", 1000, half=False).encode(audio)
 
 
@@ -326,5 +327,5 @@ class NoHalf(OutOfMemory):
 
 
 def test_a_codec_that_does_not_run_in_fp16_is_one_sentence():
-    with pytest.raises(ConfigError, match=r"`model_half`: mulaw does not run in fp16 on cpu \(.*\); leave it out"):
+    with pytest.raises(ConfigError, match=r"`model_half`: mulaw .*fp16 on cpu.*leave it out"):
         BatchEncoder(NoHalf(0), "cpu", 1000, half=True).encode_silence()

@@ -29,12 +29,12 @@ def test_defaults_are_those_of_the_script():
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "words"),
     [
         ({"model_config": "m.json", "pretrained_name": None}, "found model_config without ckpt_path"),
         ({"ckpt_path": "m.ckpt"}, "found ckpt_path without model_config"),
-        ({"model_config": "m.json", "ckpt_path": "m.ckpt"}, "or pretrained_name, found both"),
-        ({"pretrained_name": None}, "or pretrained_name, found neither"),
+        ({"model_config": "m.json", "ckpt_path": "m.ckpt"}, "pretrained_name.*found both"),
+        ({"pretrained_name": None}, "pretrained_name.*found neither"),
         ({"sample_size": 999}, "sample_size: .*1000.*, found 999"),
         ({"sample_size": 44100 * 300 + 1}, "sample_size: .*13230000"),
         ({"batch_size": 0}, "batch_size: .*found 0"),
@@ -43,13 +43,13 @@ def test_defaults_are_those_of_the_script():
         ({"num_nodes": 0}, "num_nodes: "),
         ({"limit_batches": 0}, "limit_batches: "),
         ({"strategy": "fsdp"}, "strategy: .*auto.*ddp.*, found 'fsdp'"),
-        ({"batchsize": 2}, "batchsize: unknown field, did you mean 'batch_size'?"),
-        ({"model_confg": "m.json"}, "model_confg: unknown field, did you mean 'model_config'?"),
+        ({"batchsize": 2}, "did you mean 'batch_size'"),
+        ({"model_confg": "m.json"}, "did you mean 'model_config'"),
         ({"dataset_config": None}, "dataset_config: "),
     ],
 )
-def test_what_does_not_fit_is_answered_with_a_sentence(changes, sentence):
-    with pytest.raises(ConfigError, match=sentence.replace("?", r"\?")):
+def test_what_does_not_fit_is_answered_with_a_sentence(changes, words):
+    with pytest.raises(ConfigError, match=words):
         parse_pre_encode({**USUAL, **changes})
 
 
@@ -66,6 +66,6 @@ def test_bounds_themselves_are_allowed_and_nothing_can_be_changed_later():
 
 def test_several_nodes_need_a_launcher():
     config = parse_pre_encode({**USUAL, "num_nodes": 2})
-    with pytest.raises(ConfigError, match=r"found WORLD_SIZE 1; start it .*torchrun --nnodes 2 --no-python solfa"):
+    with pytest.raises(ConfigError, match=r"found WORLD_SIZE 1\b.*torchrun --nnodes 2 --no-python solfa"):
         check_launch(config, Rank())
     check_launch(config, Rank(rank=1, world_size=2))

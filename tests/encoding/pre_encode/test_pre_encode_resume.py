@@ -137,12 +137,12 @@ def test_two_ranks_at_once_share_the_items_without_repeating_any(
     assert content(dealt) == content(alone)
     assert failures("both").keys() == failures().keys() == {"broken.wav"}
     assert {**digest(tmp_path / "both"), "details.json": ""} == {**digest(tmp_path / "in_turn"), "details.json": ""}
-    with pytest.raises(StoreError, match="world_size: 2 in the dataset, 1 now"):
+    with pytest.raises(StoreError, match=r"world_size: 2\b.* 1\b"):
         run(output_path=str(tmp_path / "both"))
 
 
 def test_a_second_process_of_the_same_rank_is_refused(collection, run, tmp_path):
     run()
     lease = Lease.take(tmp_path / "out", 0)
-    with lease, pytest.raises(StoreError, match="another process seems to be at work on it as rank 0"):
+    with lease, pytest.raises(StoreError, match=r"another process .*rank 0"):
         run()

@@ -1,7 +1,5 @@
 """From overrides to an experiment: the signature, the folder, and one sentence for a mistake."""
 
-import re
-
 import pytest
 from dora.hydra import _compare_config
 from dora.xp import _get_sig
@@ -49,19 +47,19 @@ def test_the_last_of_equal_keys_counts(main):
 
 
 @pytest.mark.parametrize(
-    ("override", "sentence"),
+    ("override", "told"),
     [
-        ("solver=onw", "did you mean 'own'?"),
-        ("sovler=own", "sovler=own: no key and no group is called 'sovler', did you mean 'solver'?"),
-        ("optim.updates_per_epohc=3", "optim.updates_per_epohc: unknown field, did you mean 'updates_per_epoch'?"),
-        ("checkpoint.minuets=3", "checkpoint.minuets: unknown field, did you mean 'minutes'?"),
-        ("epochs=3", "epochs: unknown field; there is optim.epochs"),
-        ("+target=3", "Either remove + prefix"),
+        ("solver=onw", "solver=onw: .*did you mean 'own'"),
+        ("sovler=own", "sovler=own: .*'sovler', did you mean 'solver'"),
+        ("optim.updates_per_epohc=3", r"optim\.updates_per_epohc: .*did you mean 'updates_per_epoch'"),
+        ("checkpoint.minuets=3", r"checkpoint\.minuets: .*did you mean 'minutes'"),
+        ("epochs=3", r"epochs: .*optim\.epochs"),
+        ("+target=3", r"remove \+ prefix"),
         ("optim.epochs=${nothing}", "'nothing'"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_names_what_is_near(main, override, sentence):
-    with pytest.raises(ConfigError, match=re.escape(sentence)) as error:
+def test_a_mistake_is_one_sentence_and_names_what_is_near(main, override, told):
+    with pytest.raises(ConfigError, match=told) as error:
         main.compose([OWN, override])
     assert "\n" not in str(error.value)
 
@@ -70,7 +68,7 @@ def test_dora_is_answered_with_the_sentence_and_two(main, capsys):
     with pytest.raises(SystemExit) as ended:
         main.get_xp(["solver=onw"])
     assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("solfa: solver=onw: expected one of ")
+    assert capsys.readouterr().err.startswith("solfa: solver=onw: ")
 
 
 def test_values_are_checked_before_anything_is_cleared(main):

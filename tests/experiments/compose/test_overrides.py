@@ -32,21 +32,21 @@ def test_what_hydra_can_do_is_accepted(texts):
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "told"),
     [
-        ("solver=lm/debgu", "expected one of lm/base, lm/debug, found 'lm/debgu', did you mean 'lm/debug'?"),
-        ("experiment=[smal]", "found 'smal', did you mean 'small'?"),
-        ("~optim.ema", "~optim.ema: a key cannot be taken out"),
-        ("optim.epochs=1,2", "expected one value; to run several, write a grid"),
-        ("epochs", "epochs: expected KEY=VALUE"),
-        ("--multirun", "--multirun: expected KEY=VALUE"),
+        ("solver=lm/debgu", r"lm/base, lm/debug, found 'lm/debgu', did you mean 'lm/debug'\?"),
+        ("experiment=[smal]", r"found 'smal', did you mean 'small'\?"),
+        ("~optim.ema", r"signature.*set optim\.ema=null"),
+        ("optim.epochs=1,2", "write a grid"),
+        ("epochs", "expected KEY=VALUE"),
+        ("--multirun", "expected KEY=VALUE"),
         ("dora.dir=/tmp", "set SOLFA_DORA_DIR"),
-        ("slurm.gpus=8", "launcher.slurm_"),
-        ("hydra/launcher=basic", "does not use Hydra's own"),
+        ("slurm.gpus=8", r"launcher\.slurm_"),
+        ("hydra/launcher=basic", "Hydra's own"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_part_of_an_experiment_is_answered_with_one_sentence(text, sentence):
-    with pytest.raises(ConfigError, match=re.escape(sentence)) as error:
+)
+def test_what_cannot_be_part_of_an_experiment_is_answered_with_one_sentence(text, told):
+    with pytest.raises(ConfigError, match=f"^{re.escape(text)}: .*{told}") as error:
         check_overrides(["optim.epochs=3", text], GROUPS)
     assert "\n" not in str(error.value)
 

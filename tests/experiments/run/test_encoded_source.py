@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -78,25 +79,25 @@ def test_a_dataset_stays_as_it_is(audio_folder, tmp_path, no_codec):
 
 
 @pytest.mark.parametrize(
-    ("values", "sentence"),
+    ("values", "told"),
     [
-        ({"codec": "mulaw"}, "was encoded with mulaw:.*8000.*, not with mulaw; set codec to null"),
-        ({"segment_seconds": 3}, "segment_seconds is for audio"),
-        ({"audio_root": "/"}, "audio_root is for audio"),
+        ({"codec": "mulaw"}, "mulaw:.*8000.*, not mulaw; set codec to null"),
+        ({"segment_seconds": 3}, "segment_seconds .*set it to null"),
+        ({"audio_root": "/"}, "audio_root .*set it to null"),
     ],
 )
-def test_settings_of_audio_are_refused_for_a_dataset(audio_folder, tmp_path, values, sentence):
+def test_settings_of_audio_are_refused_for_a_dataset(audio_folder, tmp_path, values, told):
     encode(audio_folder, tmp_path / "d.solfa")
-    with pytest.raises(ConfigError, match=sentence):
+    with pytest.raises(ConfigError, match=rf"d\.solfa: .*{told}"):
         prepare_source(Source(path=str(tmp_path / "d.solfa"), **values), tmp_path / "cache")
 
 
 def test_audio_without_a_codec_or_without_being_there_is_refused(audio_folder, tmp_path):
-    with pytest.raises(ConfigError, match=r"is audio, and needs a codec .*; or name a Solfa dataset"):
+    with pytest.raises(ConfigError, match=r"this is audio.*codec.*Solfa dataset"):
         prepare_source(Source(path=str(audio_folder)), tmp_path / "cache")
-    with pytest.raises(ConfigError, match="no such file or folder"):
+    with pytest.raises(ConfigError, match="nowhere: no such file"):
         prepare_source(audio(tmp_path / "nowhere"), tmp_path / "cache")
-    with pytest.raises(ConfigError, match="has no manifest"):
+    with pytest.raises(ConfigError, match="set manifest to null"):
         prepare_source(audio(audio_folder, manifest=1), tmp_path / "cache")
 
 
@@ -109,7 +110,7 @@ def test_a_finished_dataset_beside_the_audio_is_used_and_the_log_says_so(
     prepared = prepare_source(audio(audio_folder, where={"seconds": {"min": 1}}, weight=3.0), tmp_path / "cache")
     assert prepared == Source(path=str(tmp_path / name), where=prepared.where, weight=3.0)
     assert prepared.where is not None and len(open_sources([prepared])) == 5
-    assert f"{name}: used for {audio_folder}, encoded with mulaw:bits=8,sample_rate=8000" in caplog.text
+    assert re.search(rf"{name}: us\w+ .*{audio_folder}, .*mulaw:bits=8,sample_rate=8000", caplog.text)
     assert not (tmp_path / "cache").exists()
 
 
@@ -125,15 +126,15 @@ def test_datasets_beside_the_audio_that_do_not_fit_are_passed_over_with_the_reas
     prepared = prepare_source(audio(audio_folder, segment_seconds=30), tmp_path / "cache")
     assert Path(prepared.path).parent == tmp_path / "cache"
     for name, reason in [
-        ("a", "it was encoded with mulaw:bits=8,sample_rate=4000"),
-        ("b", "it is cut into segments of 3.0 s, not of 30.0 s"),
-        ("c", "it lacks 5 recordings"),
-        ("d", "it lacks 9 recordings"),
+        ("a", "encoded with mulaw:bits=8,sample_rate=4000"),
+        ("b", r"3\.0 s .*not 30\.0 s"),
+        ("c", "5 recordings missing"),
+        ("d", "9 recordings missing"),
         ("e", "format version 99"),
-        ("f", "it is not finished"),
+        ("f", "unfinished"),
     ]:
-        (line,) = [line for line in caplog.messages if line.startswith(f"{tmp_path}/{name}.solfa: not used")]
-        assert reason in line
+        (line,) = [line for line in caplog.messages if line.startswith(f"{tmp_path}/{name}.solfa: not ")]
+        assert re.search(reason, line)
     assert any("encoding" in line and "/cache/" in line for line in caplog.messages)
 
 
@@ -143,10 +144,10 @@ def test_a_dataset_with_recordings_of_another_size_is_not_used_and_a_copied_one_
     encode(audio_folder, tmp_path / "audio.solfa")
     os.utime(audio_folder / "long.flac", (1, 1))
     assert prepare_source(audio(audio_folder), tmp_path / "cache").path == str(tmp_path / "audio.solfa")
-    assert "1 recordings (the first: long.flac) were written after it was made" in caplog.text
+    assert re.search(r"audio\.solfa: 1 recording \(long\.flac\) modified", caplog.text)
     shutil.copy(audio_folder / "voice/b.ogg", audio_folder / "voice/a.wav")
     assert prepare_source(audio(audio_folder), tmp_path / "cache").path != str(tmp_path / "audio.solfa")
-    assert "of another size are 1 recordings, the first: voice/a.wav" in caplog.text
+    assert re.search(r"1 recording changed size.*voice/a\.wav", caplog.text)
 
 
 def test_the_second_time_the_cached_dataset_is_used_without_the_codec(audio_folder, tmp_path, caplog, no_codec, digest):
@@ -156,7 +157,7 @@ def test_the_second_time_the_cached_dataset_is_used_without_the_codec(audio_fold
     caplog.clear()
     assert prepare_source(audio(audio_folder), tmp_path / "cache") == first
     assert digest(Path(first.path)) == before
-    assert f"{first.path}: used for {audio_folder}" in caplog.text and ": encoding " not in caplog.text
+    assert re.search(rf"{first.path}: us\w+ .*{audio_folder}", caplog.text) and ": encoding " not in caplog.text
 
 
 def test_new_recordings_are_appended_and_an_interrupted_encoding_is_finished(audio_folder, tmp_path):
@@ -177,15 +178,15 @@ def test_what_the_cache_cannot_follow_is_warned_of(audio_folder, tmp_path, caplo
     os.utime(audio_folder / "voice/a.wav", (1, 1))
     prepare_source(audio(audio_folder), tmp_path / "cache")
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert "1 recordings (the first: voice/a.wav)" in warnings[0] and "changed after they were encoded" in warnings[0]
-    assert "1 recordings (the first: long.flac)" in warnings[1] and "are gone" in warnings[1]
+    assert "1 recording (voice/a.wav)" in warnings[0] and "changed" in warnings[0] and "remove" in warnings[0]
+    assert "1 recording (long.flac)" in warnings[1] and "gone" in warnings[1]
 
 
 def test_failed_recordings_are_warned_of_with_the_first_reason(audio_folder, tmp_path, caplog):
     (audio_folder / "bad.wav").write_bytes(b"RIFF nothing")
     prepared = prepare_source(audio(audio_folder), tmp_path / "cache")
     assert len(open_sources([prepared])) == 9
-    assert "1 clips failed, the first: bad.wav: " in caplog.text
+    assert re.search(r"1 clips? failed.*bad\.wav: ", caplog.text)
     assert prepare_source(audio(audio_folder), tmp_path / "cache") == prepared
 
 

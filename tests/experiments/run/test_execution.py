@@ -52,7 +52,7 @@ def test_a_default_that_changed_under_a_checkpoint_stops_the_run(main, monkeypat
     (conf / "own.yaml").write_text((OWN / "conf/solver/own.yaml").read_text().replace("target: 3.0", "target: 4.0"))
     monkeypatch.setenv("SOLFA_SEARCH_PATH", f"{tmp_path / 'conf'}:{OWN / 'conf'}")
     changed = make_main()
-    with pytest.raises(ConfigError, match=r"target was 3\.0, now 4\.0\. Add on_changed_default=keep"):
+    with pytest.raises(ConfigError, match=r"target was 3\.0, now 4\.0.*on_changed_default=keep"):
         run(changed)
     assert run(changed, "on_changed_default=keep") == folder
     assert json.loads((folder / "config.json").read_text())["target"] == 3.0
@@ -65,4 +65,4 @@ def test_a_fault_of_a_solver_is_in_the_log_with_its_traceback(main):
     with pytest.raises(RuntimeError, match="asked to fail"):
         main.start(xp)
     log = (xp.folder / "solver.log.0").read_text()
-    assert "stopped by a fault" in log and "Traceback" in log and "asked to fail" in log
+    assert " ERROR " in log and "Traceback" in log and "asked to fail" in log

@@ -20,7 +20,10 @@ SAMPLED = GenerationSettings(temperature=1.1, top_k=30, top_p=0.95, guidance_sca
 
 
 def tiny_model(pattern: Any = None, positions: Any = None) -> CodecLM:
-    """A model whose logits differ enough between codes for an error to change what is drawn."""
+    """A model whose logits differ enough between codes for an error to change what is drawn.
+
+    It computes in float64: what is drawn must not hang on how steps and clips that are computed together are rounded.
+    """
     torch.manual_seed(3)
     config = CodecLMConfig(
         num_codebooks=CODEBOOKS,
@@ -38,7 +41,7 @@ def tiny_model(pattern: Any = None, positions: Any = None) -> CodecLM:
         parameter.data *= 6 if parameter.ndim == 2 else 1
     for table in model.embeddings:
         table.weight.data *= 16
-    return model
+    return model.double()
 
 
 def all_conditions(num_clips: int, seed: int = 0) -> Conditions:

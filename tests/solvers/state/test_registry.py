@@ -54,7 +54,7 @@ def solver() -> SimpleNamespace:
 
 @pytest.fixture
 def registry(solver: SimpleNamespace) -> Registry:
-    return Registry(lambda name: getattr(solver, name))
+    return Registry(lambda name: getattr(solver, name), lambda name, value: setattr(solver, name, value))
 
 
 @pytest.mark.parametrize(
@@ -179,3 +179,16 @@ def test_only_modules_are_averaged_or_remembered(solver: SimpleNamespace) -> Non
     check_modules(["model"], value, "ema")
     with pytest.raises(ConfigError, match=r"register_ema\('counter'\): expected a torch module, found a Counter"):
         check_modules(["model", "counter"], value, "ema")
+
+
+def test_all_that_is_registered_is_restored_and_plain_values_are_replaced(
+    registry: Registry, solver: SimpleNamespace
+) -> None:
+    registry.add(registry.stateful, "model", "counter", "seen")
+    states = {"model": bits(net(9)), "counter": {"count": 3}, "seen": 7}
+    registry.load(states)
+    assert same(bits(solver.model), states["model"]) and (solver.counter.count, solver.seen) == (3, 7)
+    registry.load({"counter": {"count": 4}}, ["counter"])
+    assert solver.counter.count == 4
+    with pytest.raises(ConfigError, match="holds no 'model'"):
+        registry.load({})

@@ -165,7 +165,7 @@ def test_generate_stage_makes_clips_conditioned_and_begun_as_those_of_the_data(s
 
 def test_generated_clip_is_what_the_model_generates_for_that_seed(songs: Path, tmp_path: Path) -> None:
     solver = solver_of(tmp_path, lm_values(songs, conditioner=LABELS))
-    solver.network.eval()
+    solver.network.eval().double()  # so that one clip and two are rounded to the same codes
     settings = GenerationSettings(guidance_scale=2.0)
     requests = [ClipRequest(str(seed), 0.1, seed, attributes={"genre": "up"}) for seed in (5, 6)]
     clips = list(solver.generator().draw(requests, settings.model_dump(), lambda done, total: None))
@@ -225,7 +225,7 @@ def test_musicgen_checkpoint_is_tuned_here_and_goes_back_to_transformers(tmp_pat
         data, model=sizes, conditioner={"conditioners": {"description": text}}, continue_from=str(source)
     )
     solver = solver_of(tmp_path / "xp", values)
-    solver._persistence.restore()
+    solver.restore()
     conditioner = solver.network.conditioners.conditioners["description"]
     assert torch.equal(conditioner.output_proj.weight, theirs.enc_to_dec_proj.weight)
     solver.run()

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from solfa.errors import ConfigError
+from solfa.files.id_names import flat_name, tree_name
 from solfa.store.dataset import Dataset
 from solfa.store.export.dataset_export import export_dataset
-from solfa.store.export.file_names import flat_name, tree_name
 from solfa.store.export.format_names import ExportFormat, PartLimits, part_ranges
 
 

@@ -1,10 +1,10 @@
-"""Whether a dataset stands for some audio, told without a codec."""
+"""Whether two texts name one codec, told without loading it."""
 
 from pathlib import Path
 
 import pytest
 
-from solfa.experiments.run.reuse import Differences, codec_fits, compare_recordings, normal_spec
+from solfa.codecs.same_codec import absolute_spec, is_same_codec
 
 STORED_MULAW = "mulaw:bits=8,sample_rate=16000,num_channels=1"
 
@@ -35,17 +35,11 @@ STORED_MULAW = "mulaw:bits=8,sample_rate=16000,num_channels=1"
     ],
 )
 def test_a_text_fits_a_stored_one_if_what_it_leaves_open_has_its_default(wanted: str, stored: str, fits: bool) -> None:
-    assert codec_fits(wanted, stored) is fits
+    assert is_same_codec(wanted, stored) is fits
 
 
 def test_a_relative_path_fits_the_absolute_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "codec").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert codec_fits("codec:num_codebooks=2", f"{tmp_path}/codec:num_codebooks=2")
-    assert str(normal_spec("./codec:num_codebooks=2")) == f"{tmp_path}/codec:num_codebooks=2"
-
-
-def test_recordings_are_compared_by_key_size_and_time() -> None:
-    planned = {"same": (1, 1), "gone": (1, 1), "resized": (1, 1), "touched": (1, 1), "imported": (0, 0)}
-    listed = {"same": (1, 1), "resized": (2, 1), "touched": (1, 2), "imported": (9, 9), "new": (1, 1)}
-    assert compare_recordings(listed, planned) == Differences(["new"], ["gone"], ["resized"], ["touched"])
+    assert is_same_codec("codec:num_codebooks=2", f"{tmp_path}/codec:num_codebooks=2")
+    assert str(absolute_spec("./codec:num_codebooks=2")) == f"{tmp_path}/codec:num_codebooks=2"

@@ -1,0 +1,31 @@
+"""A source of which one wants to know, before it is gone through, whether there is anything in it."""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from solfa.audio.recording import AudioSource, Recording
+
+
+class PeekedSource:
+    """A source that lists its recordings once for a look and what follows: large ones take long to list."""
+
+    def __init__(self, source: AudioSource) -> None:
+        self._source = source
+        self._begun: Iterator[Recording] | None = None
+
+    @property
+    def root(self) -> Path:
+        return self._source.root
+
+    def is_empty(self) -> bool:
+        """Look for a first recording."""
+        begun = iter(self.recordings())
+        first = next(begun, None)
+        self._begun = None if first is None else chain([first], begun)
+        return first is None
+
+    def recordings(self) -> Iterator[Recording]:
+        """List the recordings; after a look, from the listing that was begun then."""
+        begun, self._begun = self._begun, None
+        return self._source.recordings() if begun is None else begun

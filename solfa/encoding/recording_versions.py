@@ -1,0 +1,60 @@
+"""Recordings as they are and as they were planned: which are new, which are gone, which changed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from solfa.audio.recording import AudioSource, Recording
+from solfa.store.plan_file import iterate_plan_columns
+
+Version = tuple[int, int]
+"""The size and the modification time of a file, which tell whether it changed; zeros where they are not known."""
+Versions = Mapping[str, Version]
+"""By the keys of recordings."""
+
+UNKNOWN: Version = (0, 0)
+"""Of clips that were imported without their audio."""
+
+
+class Differences(NamedTuple):
+    """How the recordings of a source differ from those of a plan, by their keys."""
+
+    new: list[str]
+    gone: list[str]
+    resized: list[str]
+    touched: list[str]
+    """Of equal size, but written at another time: copied, or changed."""
+
+
+def version_of(recording: Recording) -> Version:
+    """Say what tells whether a recording changed."""
+    return recording.size_bytes, recording.mtime_ns
+
+
+def listed_versions(source: AudioSource) -> dict[str, Version]:
+    """List the recordings of a source as they are now."""
+    return {recording.key: version_of(recording) for recording in source.recordings()}
+
+
+def planned_versions(root: Path) -> dict[str, Version]:
+    """List the recordings of a dataset as they were when they were planned."""
+    found: dict[str, Version] = {}
+    for columns in iterate_plan_columns(root, ["key", "size_bytes", "mtime_ns"]):
+        found.update(zip(columns["key"], zip(columns["size_bytes"], columns["mtime_ns"], strict=True), strict=True))
+    return found
+
+
+def has_changed(planned: Version, now: Version) -> bool:
+    """Say whether a recording is not what it was when it was planned, as far as that is known."""
+    return planned not in (UNKNOWN, now)
+
+
+def compare_recordings(listed: Versions, planned: Versions) -> Differences:
+    """Compare a source with a plan."""
+    changed = [key for key in listed if key in planned and has_changed(planned[key], listed[key])]
+    return Differences(
+        new=[key for key in listed if key not in planned],
+        gone=[key for key in planned if key not in listed],
+        resized=[key for key in changed if listed[key][0] != planned[key][0]],
+        touched=[key for key in changed if listed[key][0] == planned[key][0]],
+    )

@@ -1,0 +1,22 @@
+"""Codecs that compute in float64, where no rounding decides between two codes that are equally near."""
+
+from typing import Any
+
+from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
+from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
+from solfa.codecs.families.dac import DacCodec
+from solfa.codecs.families.encodec import EncodecCodec
+from solfa.codecs.families.trained import OwnCodec
+from solfa.codecs.protocol import Codec
+
+
+def in_double(codec: Codec) -> Any:
+    """Turn the weights of a codec, if it has any, to float64, and those of its faster encoder, which are copies."""
+    changed: Any = codec
+    if hasattr(changed, "model"):
+        changed.model.double()
+    if isinstance(changed, EncodecCodec | OwnCodec):
+        changed._encoder = fast_encodec_encoder(changed.model)
+    if isinstance(changed, DacCodec):
+        changed._encoder = fast_dac_encoder(changed.model.encoder)
+    return changed
