@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.cli.own_modules import reach_own_modules
 from solfa.spelling import plural
 from solfa.ui.terminal.console import console, visible
 
@@ -106,6 +105,9 @@ def generate(
             show_default="for models that draw samples in order",
         ),
     ] = None,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="Run the solver of your own that trained this model.")
+    ] = False,
 ) -> None:
     """Generate audio with a trained model."""
     from solfa.cli.clip_folder import generate_into
@@ -123,8 +125,7 @@ def generate(
     drawing = {"temperature": temperature, "semantics": temperature_kind, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
-    reach_own_modules()
-    model = load_model(folder, device=device, codec=codec, weights=weights)
+    model = load_model(folder, device=device, codec=codec, weights=weights, trust_code=trust_code)
     written = generate_into(out, model, requests, options, f".{audio_format}", stream)
     console.print(f"{plural(written, 'clip')} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from solfa.errors import StoreError
-from solfa.files.whole_files import TEMPORARY
+from solfa.files.whole_files import TEMPORARY, expect_real_folder, remove_files
 from solfa.store.layout import committed_shards, read_commit, read_info
 from solfa.store.lease import STALE_SECONDS, live_leases
 
@@ -38,6 +38,7 @@ def collect_garbage(root: str | Path, *, dry_run: bool = False) -> list[Path]:
     """
     root = Path(root)
     read_info(root)
+    _refuse_links(root)
     _refuse_while_at_work(root)
     if dry_run:
         return leftovers(root)
@@ -54,9 +55,14 @@ def collect_garbage(root: str | Path, *, dry_run: bool = False) -> list[Path]:
 
 
 def _remove(paths: list[Path]) -> list[Path]:
-    for path in paths:
-        path.unlink(missing_ok=True)
+    for folder in sorted({path.parent for path in paths}):
+        remove_files(folder, [path.name for path in paths if path.parent == folder])
     return paths
+
+
+def _refuse_links(root: Path) -> None:
+    for name in (TEMPORARY, "data", "meta", "commit", "plan", "manifest"):
+        expect_real_folder(root / name)
 
 
 def _refuse_while_at_work(root: Path) -> None:

@@ -74,8 +74,13 @@ class PlannedClip:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "PlannedClip":
-        """Invert `as_row`."""
-        return cls(**{**row, "metadata": json.loads(row["metadata"])})
+        """Invert `as_row`; a place that cannot be in a recording is a ValueError."""
+        clip = cls(**{**row, "metadata": json.loads(row["metadata"])})
+        # Of imported clips the length of the recording is not known.
+        end = clip.source_num_samples or clip.stop
+        if clip.error is None and not 0 <= clip.start <= clip.stop <= end:
+            raise ValueError(f"clip {clip.id!r} is from sample {clip.start} to {clip.stop} of {end}")
+        return clip
 
 
 def metadata_text(metadata: Mapping[str, Any]) -> str:
@@ -151,7 +156,7 @@ def read_shard_plan(root: Path, shard: ShardOfPlan) -> list[PlannedClip]:
             return [PlannedClip.from_row(row) for row in rows.to_pylist()]
         except ValueError as error:
             raise StoreError(
-                f"{path}: row group {shard.row_group} has broken text ({error}); the file is damaged"
+                f"{path}: row group {shard.row_group} has a broken row ({error}); the file is damaged"
             ) from None
 
 

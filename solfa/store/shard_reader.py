@@ -1,6 +1,7 @@
 """Read one shard: its meta rows, and its arrays as views into the memory-mapped data file."""
 
 import json
+import zlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -83,6 +84,14 @@ class Clip:
         described = ("sample_rate", "num_channels", "num_samples", "format")
         return found | {name: self._value(f"source_{name}") for name in described}
 
+    def check(self) -> None:
+        """Compare the array with the checksum that was stored beside it; a damaged one is an error."""
+        if zlib.crc32(np.ascontiguousarray(self.array).data) != self._value("checksum"):
+            raise StoreError(
+                f"{self._shard.data_path}: the array of clip {self.id!r} was damaged; `solfa verify --repair` encodes "
+                "its shard again"
+            )
+
     def _value(self, column: str) -> Any:
         return self._shard.stored.column(column)[self._row].as_py()
 
@@ -94,6 +103,11 @@ class ShardReader:
         self._data = root / "data" / commit.data.name
         self._meta = root / "meta" / commit.meta.name
         self._commit, self._spec = commit, spec
+
+    @property
+    def data_path(self) -> Path:
+        """The file of the arrays."""
+        return self._data
 
     def __getstate__(self) -> dict[str, Any]:
         # Caches and mappings are not pickled: a pickled clip takes its own array along, not the whole file.

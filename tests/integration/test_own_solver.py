@@ -116,7 +116,19 @@ def test_own_solver_is_trained_killed_resumed_and_listened_to(
     assert history[1]["evaluate"]["loss"] < history[0]["evaluate"]["loss"] < 5.6
     assert same_run(unbroken(experiment / "config.json", own_folder / "unbroken"), experiment)
 
-    run(own_folder, monkeypatch, "generate", experiment.name, "--seconds", "0.05", "--num", "2", "--out", "drawn")
+    run(
+        own_folder,
+        monkeypatch,
+        "generate",
+        experiment.name,
+        "--trust-code",
+        "--seconds",
+        "0.05",
+        "--num",
+        "2",
+        "--out",
+        "drawn",
+    )
     drawn = [soundfile.read(own_folder / f"drawn/clip-{index:03d}.wav") for index in range(2)]
     assert [(len(audio), rate) for audio, rate in drawn] == [(200, 4000)] * 2
     assert (drawn[0][0] != drawn[1][0]).any() and drawn[0][0].any()

@@ -68,6 +68,7 @@ def exported_clips(dataset: Dataset, plan: PlanRows, indices: range) -> Iterator
     """Read some clips of a dataset with everything it knows about them."""
     for index in indices:
         clip = dataset[index]
+        clip.check()
         yield ExportedClip(_record(index, clip, plan.find(clip.id)), clip.array)
 
 
