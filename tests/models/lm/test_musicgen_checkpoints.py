@@ -161,7 +161,7 @@ def test_a_place_without_a_checkpoint_is_answered(whole_musicgen: Path, tmp_path
         load_musicgen(tmp_path / "nothing")
     with pytest.raises(ConfigError, match=r"config\.json: no such file"):
         load_musicgen(tmp_path)
-    with pytest.raises(ConfigError, match="no revisions?, found 'main'"):
+    with pytest.raises(ConfigError, match="no revisions, found 'main'"):
         load_musicgen(whole_musicgen, revision="main")
     shutil.copyfile(whole_musicgen / "config.json", tmp_path / "config.json")
     with pytest.raises(ConfigError, match=r"expected model\.safetensors or pytorch_model\.bin"):
