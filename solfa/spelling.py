@@ -9,12 +9,12 @@ def count(number: int) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Say `1 clip`, `2 clips`."""
+    """Write `1 clip`, `2 clips`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def short(number: float, digits: int = 3) -> str:
-    """Round to a few digits, without an exponent where it can be avoided and with a true minus sign."""
+    """Round to a few digits, without an exponent if possible and with a true minus sign."""
     if number == 0 or not math.isfinite(number):
         return f"{abs(number) if number == 0 else number:g}"
     text = f"{number:.{digits}g}"
@@ -26,7 +26,7 @@ def short(number: float, digits: int = 3) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Say a length of time in the units that fit it: `0.52 s`, `3 min 05 s`, `12 h 40 min`, `9.5 days`."""
+    """Write a duration in suitable units: `0.52 s`, `3 min 05 s`, `12 h 40 min`, `9.5 days`."""
     if seconds < 60:
         return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
     whole = round(seconds)
@@ -38,7 +38,7 @@ def duration(seconds: float) -> str:
 
 
 def size(num_bytes: float) -> str:
-    """Say a number of bytes in decimal units."""
+    """Write a number of bytes in decimal units."""
     for unit in ("bytes", "kB", "MB", "GB", "TB"):
         if num_bytes < 1000 or unit == "TB":
             break

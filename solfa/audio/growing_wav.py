@@ -26,9 +26,10 @@ class GrowingWav:
     """A float WAV that grows block by block; if the process is killed, all blocks but the last are intact."""
 
     def __init__(self, path: Path, sample_rate: int, num_channels: int) -> None:
-        """Start an empty file, replacing an existing one."""
+        """Start an empty file, replacing an existing one; a link is replaced, not followed."""
         self._sample_rate, self._num_channels, self._num_samples = sample_rate, num_channels, 0
-        self._file = path.open("wb")
+        path.unlink(missing_ok=True)
+        self._file = path.open("xb")
         self._write_header()
 
     def append(self, audio: Audio) -> None:

@@ -46,6 +46,7 @@ def decode(
         str | None, typer.Option(help="Decode with this codec instead of the one recorded in the dataset.")
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    whole: Annotated[bool, typer.Option("--whole", help="Join the clips of each recording to one file.")] = False,
 ) -> None:
     """Decode clips to audio files named after their ids; existing files are kept."""
     from solfa.codecs.catalogue import load_codec
@@ -65,7 +66,7 @@ def decode(
         opened = opened[:limit]
     loaded = load_codec(codec or opened.info.codec, device=device)
     with progress_bar("decoding", "clips") as bar:
-        report = decode_dataset(opened, loaded, out, extension=f".{format}", on_clip=bar)
+        report = decode_dataset(opened, loaded, out, extension=f".{format}", whole=whole, on_clip=bar)
     kept = f", {report.skipped} already there" if report.skipped else ""
     console.print(f"{report.clips} clips, {duration(report.seconds)} of audio in {visible(str(out))}{kept}")
 
@@ -129,7 +130,7 @@ def import_(
         typer.Option("--leave-out-failed", help="Leave out unreadable arrays, so that `solfa encode` can redo them."),
     ] = False,
 ) -> None:
-    """Import arrays that another tool encoded into a Solfa dataset."""
+    """Turn arrays that another tool encoded into a Solfa dataset."""
     from solfa.config import parse_config
     from solfa.encoding.legacy_import import ArrayFacts, import_legacy
     from solfa.ui.terminal.console import print_failures

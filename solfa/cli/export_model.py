@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from solfa.cli.own_modules import reach_own_modules
 from solfa.ui.terminal.console import console, visible
 
 EXAMPLES = """
@@ -47,6 +46,9 @@ def export_model(
         str | None,
         typer.Option(metavar="USER/NAME", help="Also upload it to the Hugging Face Hub.", show_default="no"),
     ] = None,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="Run the solver of your own that trained this model.")
+    ] = False,
 ) -> None:
     """Write the best weights of an experiment to a self-contained folder, or as a checkpoint for other tools."""
     from solfa.config import nearest
@@ -62,11 +64,10 @@ def export_model(
         raise ConfigError("--source: expected --format musicgen with it; add that or leave --source out")
     if push is not None:
         require_token(push)
-    reach_own_modules()
     if layout == "musicgen":
         written = export_as_musicgen(experiment, directory, source)
     else:
-        export(experiment, directory)
+        export(experiment, directory, trust_code=trust_code)
         written = "use it with solfa generate or solfa.load_model"
     console.print(f"[bold]{visible(str(directory))}[/]: {visible(written)}", soft_wrap=True, highlight=False)
     if push is not None:

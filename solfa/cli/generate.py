@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.cli.own_modules import reach_own_modules
 from solfa.spelling import plural
 from solfa.ui.terminal.console import console, visible
 
@@ -55,10 +54,10 @@ def generate(
     seconds: Annotated[float, typer.Option(min=0.001, help="Length of each clip in seconds.")] = 10.0,
     num: Annotated[int, typer.Option(min=1, help="Number of clips, or of clips per caption.")] = 1,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")] = Path("generated"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first clip; each next clip adds one.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first clip; each following clip adds one.")] = 0,
     prompt: Annotated[Path | None, typer.Option(metavar="FILE", help="Audio file to continue.")] = None,
     prompt_seconds: Annotated[
-        float | None, typer.Option(help="Use only the first seconds of the prompt.", show_default="all")
+        float | None, typer.Option(help="Use only this many seconds of the prompt.", show_default="all")
     ] = None,
     temperature: Annotated[
         float | None,
@@ -106,6 +105,9 @@ def generate(
             show_default="for models that draw samples in order",
         ),
     ] = None,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="Run the solver of your own that trained this model.")
+    ] = False,
 ) -> None:
     """Generate audio with a trained model."""
     from solfa.cli.clip_folder import generate_into
@@ -123,8 +125,7 @@ def generate(
     drawing = {"temperature": temperature, "semantics": temperature_kind, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
-    reach_own_modules()
-    model = load_model(folder, device=device, codec=codec, weights=weights)
+    model = load_model(folder, device=device, codec=codec, weights=weights, trust_code=trust_code)
     written = generate_into(out, model, requests, options, f".{audio_format}", stream)
     console.print(f"{plural(written, 'clip')} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
 

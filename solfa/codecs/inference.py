@@ -7,6 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from solfa.errors import ConfigError
+
 Precision = Literal["fp32", "fp16", "bf16"]
 
 DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -26,7 +28,11 @@ def prepare(model: nn.Module, precision: Precision, device: str | torch.device) 
     """Freeze `model` and bring its weights to `precision` and `device`.
 
     Buffers that are not part of a checkpoint keep their dtype: rotary frequencies in bf16 would distort positions.
+    Weights that are not finite are refused: everything they encode would be the same, and nothing would say so.
     """
+    for name, tensor in model.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise ConfigError(f"codec: its weights hold numbers that are not finite, in {name}; get the files anew")
     model.eval().requires_grad_(False).to(device)
     if precision == "fp32":
         return

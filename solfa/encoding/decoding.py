@@ -1,6 +1,6 @@
 """From a dataset back to audio: decode clips to files, and find the recordings they came from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from solfa.audio.sources.choice import locate
 from solfa.audio.writer import write_audio
 from solfa.codecs.protocol import Codec
 from solfa.errors import AudioError, StoreError
+from solfa.files.id_names import tree_name
 from solfa.store.dataset import Dataset
 from solfa.store.shard_reader import Clip
 
@@ -31,9 +32,12 @@ def decode_dataset(
     out: str | Path,
     *,
     extension: str = ".wav",
+    whole: bool = False,
     on_clip: Callable[[int, int], None] = lambda done, total: None,
 ) -> DecodeReport:
     """Decode every clip to an audio file named after its id; existing files are kept, so it can be repeated.
+
+    With `whole`, the consecutive clips of a recording are joined to one file, named after the recording.
 
     >>> import solfa
     >>> from solfa.encoding import decode_dataset
@@ -43,18 +47,44 @@ def decode_dataset(
     """
     out = Path(out)
     check_codec(dataset, codec)
-    written, skipped, seconds = 0, 0, 0.0
-    for index, clip in enumerate(dataset):
-        path = out / file_name(clip.id, extension)
+    pieces = recordings_of(dataset) if whole else {clip_id: [row] for row, clip_id in enumerate(dataset.ids())}
+    names = file_names(pieces, extension)
+    written, skipped, seconds, done = 0, 0, 0.0, 0
+    for name, rows in pieces.items():
+        path = out / names[name]
         if path.exists():
             skipped += 1
         else:
-            audio = codec.decode(clip).float().cpu().numpy()
-            write_audio(path, audio, codec.sample_rate)
+            write_audio(path, np.concatenate([_decode(dataset[row], codec) for row in rows], axis=1), codec.sample_rate)
             written += 1
-            seconds += clip.seconds
-        on_clip(index + 1, len(dataset))
+            seconds += sum(dataset[row].seconds for row in rows)
+        done += len(rows)
+        on_clip(done, len(dataset))
     return DecodeReport(written, seconds, skipped)
+
+
+def recordings_of(dataset: Dataset) -> dict[str, list[int]]:
+    """Find the rows of each recording's clips, in the order of time; one of which a part is missing is an error."""
+    found: dict[str, list[tuple[int, int, int]]] = {}
+    for row, clip in enumerate(dataset):
+        source = clip.source
+        found.setdefault(source["key"], []).append((source["start"], source["stop"], row))
+    for key, parts in found.items():
+        parts.sort()
+        starts, stops = [part[0] for part in parts], [part[1] for part in parts]
+        if starts != [0, *stops[:-1]]:
+            missing = next(stop for stop, start in zip([0, *stops], starts, strict=False) if stop != start)
+            raise StoreError(
+                f"{dataset.path}: recording {key!r} has no clip from sample {missing} on, so it cannot be joined; "
+                "decode its clips one by one"
+            )
+    return {key: [row for _, _, row in parts] for key, parts in found.items()}
+
+
+def _decode(clip: Clip, codec: Codec) -> np.ndarray[Any, Any]:
+    clip.check()
+    audio: np.ndarray[Any, Any] = codec.decode(clip).float().cpu().numpy()
+    return audio
 
 
 def check_codec(dataset: Dataset, codec: Codec) -> None:
@@ -76,11 +106,17 @@ def _spell(facts: tuple[Any, ...]) -> str:
     return f"{width} {kind}{size}, {sample_rate} Hz, {num_channels} channels"
 
 
-def file_name(clip_id: str, extension: str) -> PurePosixPath:
-    """Name the file of a clip, always below the output folder: `a/b.flac` becomes `a/b.flac.wav`."""
-    parts = [part for part in clip_id.split("/") if part not in ("", ".", "..")]
-    path = PurePosixPath(*(parts or ["clip"]))
-    return path if path.suffix.lower() == extension else path.with_name(path.name + extension)
+def file_names(ids: Iterable[str], extension: str) -> dict[str, PurePosixPath]:
+    """Name a file for each id, always below the output folder: `a/b.flac` becomes `a/b.flac.wav`, `a.wav` stays.
+
+    Of two ids that would get the same name, the one that already ends in the extension gets it once more.
+    """
+    plain = {clip_id: tree_name(clip_id) for clip_id in ids}
+    extended = {name + extension for name in plain.values() if PurePosixPath(name).suffix.lower() != extension}
+    return {
+        clip_id: PurePosixPath(name if name.lower().endswith(extension) and name not in extended else name + extension)
+        for clip_id, name in plain.items()
+    }
 
 
 def originals(source_root: Path, codec: Codec) -> Callable[[Clip], np.ndarray[Any, Any] | None]:

@@ -5,7 +5,7 @@ Rows go through a temporary Arrow file, so planning a million clips takes no mor
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +14,11 @@ from solfa.audio.probe import probe_in_chunks
 from solfa.audio.recording import AudioSource, Recording
 from solfa.encoding.clip_plan import clips_of, shard_bounds
 from solfa.encoding.recording_versions import Versions, has_changed, planned_versions, version_of
+from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.whole_files import temporary_path
-from solfa.store.layout import plan_parts
-from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, list_shards, write_plan_part
+from solfa.store.layout import committed_shards, plan_parts
+from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, list_shards, write_plan_part
 from solfa.store.schema import ArraySpec
 
 
@@ -41,8 +42,10 @@ def extend_plan(
 ) -> PlanningReport:
     """Add a part with the recordings that are not in the plan yet; if there are none, write nothing.
 
-    `limit` stops after the recording that brings the whole plan to that many clips.
+    `limit` stops after the recording that brings the whole plan to that many clips. A plan that somebody else
+    started is confined to what the source names.
     """
+    _refuse_strangers(root, source)
     while True:
         report = PlanningReport()
         # Counted before reading the plan: if another process adds a part meanwhile, ours cannot take its number.
@@ -61,6 +64,30 @@ def extend_plan(
                 return report
         finally:
             spool.unlink(missing_ok=True)
+
+
+def _refuse_strangers(root: Path, source: AudioSource) -> None:
+    """Refuse a plan that would have us read files outside the source's folder which the source does not name."""
+    committed, strangers = set(committed_shards(root)), {}
+    for shard, columns in enumerate(iterate_plan_columns(root, ["key", "uri"])):
+        if shard not in committed:
+            rows = zip(columns["key"], columns["uri"], strict=True)
+            strangers.update({key: uri for key, uri in rows if _leaves(uri)})
+    if not strangers:
+        return
+    for recording in source.recordings():
+        if strangers.get(recording.key) == recording.uri:
+            del strangers[recording.key]
+    for key, uri in strangers.items():
+        raise StoreError(
+            f"{root}: its plan wants to read {uri} for {key!r}, which lies outside {source.root} and is not named by "
+            "it; give the source that it was begun with, or encode to another place"
+        )
+
+
+def _leaves(uri: str) -> bool:
+    path = PurePosixPath(uri)
+    return path.is_absolute() or ".." in path.parts or Path(uri).is_absolute()
 
 
 def _fresh(

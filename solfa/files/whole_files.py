@@ -3,6 +3,9 @@
 The order is always the same: write a temporary file on the same file system, fsync it, give it its name with
 `link` (which fails if the name is taken, so the first writer wins), fsync the directory, remove the temporary name.
 A process killed between any two of these steps leaves at most a temporary file behind.
+
+A folder that is a link is never written to or removed from: a dataset from somebody else could point it at your files.
+The folder that a user names may be a link; the folders inside it may not.
 """
 
 import errno
@@ -10,11 +13,11 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, StoreError
 from solfa.files.crash_points import crash_point
 
 TEMPORARY = ".tmp"
@@ -23,9 +26,36 @@ TEMPORARY = ".tmp"
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
+def expect_real_folder(folder: Path) -> None:
+    """Refuse a folder that is a link to another one."""
+    if folder.is_symlink():
+        raise StoreError(
+            f"{folder}: is a link to another folder, and nothing is written or removed through links; "
+            "put a real folder in its place"
+        )
+
+
+def remove_files(folder: Path, names: Iterable[str]) -> None:
+    """Remove files of a folder by name, never through a link that stands in its place."""
+    expect_real_folder(folder)
+    if os.unlink not in os.supports_dir_fd:
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+        return
+    # By the open folder, so that nobody can put a link in its place between looking and removing.
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for name in names:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def temporary_path(root: Path, name: str) -> Path:
     """Name a file under `root` that nobody else uses and that readers ignore."""
     folder = root / TEMPORARY
+    expect_real_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{name}.{os.getpid()}.{secrets.token_hex(4)}"
 
@@ -42,6 +72,7 @@ def sync(path: Path) -> None:
 def publish(temporary: Path, final: Path) -> bool:
     """Give a finished temporary file its name; return False if the name was already taken."""
     sync(temporary)
+    expect_real_folder(final.parent)
     if not final.parent.is_dir():
         final.parent.mkdir(parents=True, exist_ok=True)
         sync(final.parent.parent)

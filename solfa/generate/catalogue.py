@@ -14,7 +14,7 @@ GENERATORS = {
 """Solfa's own generators by solver name; each is imported when first needed."""
 
 
-def find_generator(solver: str) -> type[ClipGenerator]:
+def find_generator(solver: str, *, trust_code: bool = False) -> type[ClipGenerator]:
     """Find the generator of one of Solfa's solvers, or the `Generator` of a user's `package.module:Class`."""
     if solver in GENERATORS:
         module, name = GENERATORS[solver]
@@ -28,6 +28,11 @@ def find_generator(solver: str) -> type[ClipGenerator]:
     module_name, _, class_name = solver.partition(":")
     if "." not in solver and not class_name:
         raise ConfigError(f"solver: expected one of {', '.join(GENERATORS)} or package.module:Class, found {solver!r}")
+    if not trust_code:
+        raise ConfigError(
+            f"solver {solver}: this model was trained by code of its own, which loading it would run; "
+            "if you trust that code, pass `trust_code=True`"
+        )
     return _of_own_solver(module_name, class_name)
 
 

@@ -25,13 +25,13 @@ from solfa.xp.record import read_experiment
 logger = logging.getLogger(__name__)
 
 
-def export_model(location: str | Path, directory: str | Path) -> Path:
+def export_model(location: str | Path, directory: str | Path, *, trust_code: bool = False) -> Path:
     """Write a trained model into a new folder that `load_model` can read, here or on another machine.
 
     A codec trained with Solfa is copied into the folder `codec`; parts made by others are named, with their hashes.
     """
     trained = read_trained(find_folder(location))
-    model = build_model(trained, device="cpu")
+    model = build_model(trained, device="cpu", trust_code=trust_code)
     codec = load_codec(model.codec.spec)
     is_own = isinstance(codec, OwnCodec) and Path(codec.spec.partition(":")[0]).exists()
     about = {**trained.about, **_about(trained, model)}

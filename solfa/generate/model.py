@@ -181,19 +181,30 @@ class Model:
 
 
 def load_model(
-    location: str | Path, *, device: str = "auto", codec: str | None = None, weights: str | None = "fp32"
+    location: str | Path,
+    *,
+    device: str = "auto",
+    codec: str | None = None,
+    weights: str | None = "fp32",
+    trust_code: bool = False,
 ) -> Model:
     """Load a trained model by its signature (or the start of one), its folder, or its Hub id.
 
     `codec` replaces the codec that decodes. `weights` sets how a language model's weights are stored while it generates
-    on a CPU: `fp32`, `fp16` or `int8` (fewer bits are faster), or None to leave them as they are.
+    on a CPU: `fp32`, `fp16` or `int8` (fewer bits are faster), or None to leave them as they are. A model of a solver
+    that is not Solfa's is loaded by running that solver's code, and only with `trust_code`.
     """
     trained = read_trained(find_folder(location))
-    return build_model(trained, device=device, codec=codec, weights=weights)
+    return build_model(trained, device=device, codec=codec, weights=weights, trust_code=trust_code)
 
 
 def build_model(
-    trained: Trained, *, device: str = "auto", codec: str | None = None, weights: str | None = None
+    trained: Trained,
+    *,
+    device: str = "auto",
+    codec: str | None = None,
+    weights: str | None = None,
+    trust_code: bool = False,
 ) -> Model:
     """Build the generator and load the trained weights into it."""
     config = {**trained.config, "codec": codec} if codec is not None else trained.config
@@ -203,7 +214,7 @@ def build_model(
     if codec is not None and "codec" not in trained.config:
         raise ConfigError(f"codec: the codec of the model in {trained.folder} cannot be replaced; leave it out")
     with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so leave the caller's RNG untouched
-        generator = find_generator(trained.solver).build(config, trained.data_facts)
+        generator = find_generator(trained.solver, trust_code=trust_code).build(config, trained.data_facts)
         load_module("model", generator.network, trained.state)
     generator.network.eval().to(torch.device(choose_device(device)))
     return Model(generator, trained, weights)

@@ -1,4 +1,4 @@
-"""Layers that take plain numbers."""
+"""Network layers, built from plain numbers."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Activations of convolutional networks, each a config that builds its module for a number of channels."""
+"""Activations for convolutional networks, each a config that builds its module for a number of channels."""
 
 from typing import Annotated, Literal
 
@@ -18,7 +18,7 @@ def snake(x: Float[Tensor, "B C N"], frequency: Float[Tensor, "C"]) -> Float[Ten
 
 
 class SnakeActivation(nn.Module):
-    """A snake whose frequencies are learned, all 1 at first."""
+    """A snake with learned frequencies, initially 1."""
 
     def __init__(self, num_channels: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class SnakeActivation(nn.Module):
 
 
 class Elu(Config):
-    """x above zero, alpha (exp(x) - 1) below: EnCodec's."""
+    """x above zero, alpha (exp(x) - 1) below, as in EnCodec."""
 
     kind: Literal["elu"] = "elu"
     alpha: float = Field(default=1.0, gt=0)
@@ -39,7 +39,7 @@ class Elu(Config):
 
 
 class Snake(Config):
-    """A periodic activation with one learned frequency per channel: DAC's and Oobleck's."""
+    """A periodic activation with one learned frequency per channel, as in DAC and Oobleck."""
 
     kind: Literal["snake"] = "snake"
 

@@ -1,7 +1,7 @@
-"""Multi-head attention without biases: causal over the steps, and across to a condition.
+"""Multi-head attention without biases: causal over the steps, and cross-attention to a condition.
 
 The projections are fused along their outputs, in the order of their names: `qkv` is [3D, D] and `key_value` [2D, D].
-One large product reads its weights at the same speed as three and calls three times less.
+One large product reads its weights as fast as three small ones, with a third of the calls.
 """
 
 import torch
@@ -14,7 +14,7 @@ from solfa.nn.positions import Rotation, rotate
 
 
 class SelfAttention(nn.Module):
-    """Each step attends itself and all before it."""
+    """Each step attends to itself and all steps before it."""
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Each step attends all positions of a condition that are not masked."""
+    """Each step attends to all unmasked positions of a condition."""
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -83,14 +83,14 @@ def split_heads(x: Float[Tensor, "B S W"], num_parts: int, num_heads: int) -> tu
 
 
 def join_heads(x: Float[Tensor, "B H S E"]) -> Float[Tensor, "B S D"]:
-    """Put the heads side by side."""
+    """Concatenate the heads."""
     return x.transpose(1, 2).flatten(2)
 
 
 def causal_attention(
     queries: Float[Tensor, "B H N E"], keys: Float[Tensor, "B H S E"], values: Float[Tensor, "B H S E"]
 ) -> Float[Tensor, "B H N E"]:
-    """Attend causally, where the queries are the last N of the S steps."""
+    """Attend causally; the queries are the last N of the S steps."""
     num_new, num_steps = queries.shape[2], keys.shape[2]
     if num_new == num_steps:
         return F.scaled_dot_product_attention(queries, keys, values, is_causal=num_new > 1)

@@ -2,7 +2,7 @@
 
     x ──► depthwise conv over frames ──► layer norm ──► linear, GELU, linear ──► times a learned scale ──► + x
 
-Frames are rows `[B, T, D]`, so that the linear layers, where the time goes, are plain matrix products.
+Frames are rows `[B, T, D]`, so that the linear layers, which take most of the time, are plain matrix products.
 """
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class DepthwiseConv(nn.Module):
-    """One filter per channel over the frames around each; beyond the ends there are zeros."""
+    """One filter per channel over the frames around each, with zeros beyond the ends."""
 
     def __init__(self, width: int, kernel_size: int) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class DepthwiseConv(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        # As a picture of one row with the channels last, rows need not be transposed.
+        # As a one-row image in channels-last order, so that nothing has to be transposed.
         picture = x.mT.unsqueeze(2)
         y = F.conv2d(picture, self.weight, self.bias, padding=(0, self.weight.shape[-1] // 2), groups=len(self.weight))
         return y.squeeze(2).mT

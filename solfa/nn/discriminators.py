@@ -23,19 +23,19 @@ from solfa.ops.audio_losses import Window, spectrum
 
 LEAK = 0.2
 KERNEL = (3, 9)
-"""Frames, frequency bins."""
+"""In frames and frequency bins."""
 
 
 class Judgement(NamedTuple):
-    """What one discriminator says, and the maps by which it came to it."""
+    """The verdict of one discriminator, and its feature maps."""
 
     logits: Float[Tensor, "B 1 T F"]
-    """High where a sound is taken for real."""
+    """High where the sound seems real."""
     features: list[Float[Tensor, "B D T _"]]
 
 
 class StftDiscriminatorConfig(Config):
-    """Discriminators at several windows."""
+    """Discriminators with several windows."""
 
     kind: Literal["ms_stft"] = "ms_stft"
     num_filters: int = Field(default=32, ge=1)
@@ -43,12 +43,12 @@ class StftDiscriminatorConfig(Config):
     dilations: tuple[PositiveInt, ...] = (1, 2, 4)
     """In time, one layer each."""
     overlap: Literal[2, 4] = 4
-    """Windows that cover a sample; 2 halves the time it takes."""
+    """How many windows cover each sample; 2 halves the time."""
     first_stride: Literal[1, 2] = 1
-    """In frequency, of the first layer; 2 halves the time it takes."""
+    """In frequency, of the first layer; 2 halves the time."""
 
     def build(self, num_channels: int) -> "MultiScaleStftDiscriminator":
-        """Make the discriminators for audio of so many channels."""
+        """Build the discriminators for a number of audio channels."""
         return MultiScaleStftDiscriminator(self, num_channels)
 
 
@@ -71,7 +71,7 @@ class StftDiscriminator(nn.Module):
     def forward(self, audio: Float[Tensor, "B C N"]) -> Judgement:
         transformed = spectrum(audio, self.window, self.overlap).transpose(-2, -1)
         x = torch.cat([transformed.real, transformed.imag], dim=1)
-        # Convolutions of few channels over large pictures take half the time on CPUs with the channels last.
+        # With few channels and large images, channels-last convolutions take half the time on CPUs.
         x = x.contiguous(memory_format=torch.channels_last)
         features = []
         for layer in self.layers:
@@ -81,7 +81,7 @@ class StftDiscriminator(nn.Module):
 
 
 class MultiScaleStftDiscriminator(nn.Module):
-    """One discriminator per window; their judgements come in the order of the windows."""
+    """One discriminator per window; judgements are in the order of the windows."""
 
     def __init__(self, config: StftDiscriminatorConfig, num_channels: int) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class MultiScaleStftDiscriminator(nn.Module):
     def forward(self, audio: Float[Tensor, "B C N"]) -> list[Judgement]:
         if audio.shape[1] != self.num_channels or audio.shape[2] == 0:
             raise ValueError(
-                f"discriminator: expected audio of {self.num_channels} channels and at least one sample, found "
+                f"discriminator: expected audio with {self.num_channels} channels and at least one sample, found "
                 f"{tuple(audio.shape)}"
             )
         return [scale(audio) for scale in self.scales]
@@ -99,13 +99,13 @@ class MultiScaleStftDiscriminator(nn.Module):
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Let gradients through a module and keep none for its parameters; for what is run, forward, inside.
+    """Let gradients through a module without keeping any for its parameters, for forward passes inside the context.
 
         discriminator step: discriminator(real), discriminator(fake.detach())     gradients of its parameters
         generator step:     with frozen(discriminator): discriminator(fake)       gradients of `fake` only
 
-    Finish one step (backward and update) before the forward pass of the other. Where a wrapper synchronises the
-    gradients of several processes, freeze and call the module inside it: there is nothing to synchronise.
+    Finish one step (backward and update) before the forward pass of the other. If a wrapper synchronises gradients
+    between processes, freeze and call the module inside it, because there is nothing to synchronise.
     """
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     try:

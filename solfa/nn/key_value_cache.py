@@ -1,7 +1,7 @@
-"""Keys and values of the steps that were already seen, for generation.
+"""Keys and values of the steps seen so far, for generation.
 
-The cache is an object that the caller makes and hands in; no module owns one, and a training forward has none. (Keys
-that a module keeps from step to step would tie each backward to the graph of the one before.)
+The caller creates the cache and passes it in; no module owns one, and training does without. (Keys that a module kept
+from step to step would tie each backward pass to the graph of the one before.)
 """
 
 import torch
@@ -12,9 +12,9 @@ from solfa.errors import ConfigError
 
 
 class KeyValueCache:
-    """Per layer, preallocated keys and values of at most `max_steps` steps, and those of the cross-attention.
+    """Preallocated keys and values per layer, for at most `max_steps` steps, and those of the cross-attention.
 
-    One forward appends in every layer at `position` and then advances once. A prefix of conditions counts as steps.
+    One forward pass appends in every layer at `position` and then advances once. Prepended conditions count as steps.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class KeyValueCache:
         self.keys = torch.zeros(shape, device=device, dtype=dtype)
         self.values = torch.zeros(shape, device=device, dtype=dtype)
         self.cross: list[tuple[Tensor, Tensor] | None] = [None] * num_layers
-        """Keys and values of the condition that cross-attention attends, written by the first forward."""
+        """The cross-attention's keys and values of the condition, written by the first forward pass."""
         self.position = 0
 
     @property
@@ -42,12 +42,12 @@ class KeyValueCache:
     def append(
         self, layer: int, keys: Float[Tensor, "B H N E"], values: Float[Tensor, "B H N E"]
     ) -> tuple[Float[Tensor, "B H S E"], Float[Tensor, "B H S E"]]:
-        """Write the new steps of a layer and give all steps up to and including them, as views."""
+        """Append new steps to a layer and return all its steps so far, as views."""
         stop = self.position + keys.shape[2]
         if stop > self.max_steps:
             raise ConfigError(
                 f"key-value cache: expected at most {self.max_steps} steps, found {stop}; "
-                "make it with as many steps as will be generated, those of prepended conditions included"
+                "create it with as many steps as will be generated, including those of prepended conditions"
             )
         self.keys[layer, :, :, self.position : stop] = keys
         self.values[layer, :, :, self.position : stop] = values

@@ -4,8 +4,8 @@
     p p p p x x x x x x x e                   p p x x x x x x x e p p        kernel 6, stride 2
     `- all padding left    `- completes the last frame (both)
 
-`p` is kernel - stride samples in all (with dilation: of the kernel's span). A transposed convolution of the same kernel
-gives as many samples too much, which are cut off where the padding was. Numerics are those of EnCodec.
+`p` is kernel - stride samples in all (with dilation, the kernel's span counts). A transposed convolution with the same
+kernel gives that many samples too many, which are cut off where the padding was. The numerics are EnCodec's.
 """
 
 import math
@@ -20,7 +20,7 @@ PadMode = Literal["reflect", "constant"]
 
 
 def pad(x: Float[Tensor, "B C n"], left: int, right: int, mode: PadMode) -> Float[Tensor, "B C m"]:
-    """Pad in time; a clip too short to be reflected is first continued with zeros, which are taken away again."""
+    """Pad in time; a clip too short to be reflected is first extended with zeros, which are removed again."""
     missing = max(left, right) - x.shape[-1] + 1 if mode == "reflect" else 0
     if missing <= 0:
         return F.pad(x, (left, right), mode)
@@ -28,7 +28,7 @@ def pad(x: Float[Tensor, "B C n"], left: int, right: int, mode: PadMode) -> Floa
 
 
 class PaddedConv1d(nn.Module):
-    """A convolution of ceil(n / stride) outputs."""
+    """A convolution with ceil(n / stride) outputs."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class PaddedConv1d(nn.Module):
 
 
 class TrimmedConvTranspose1d(nn.Module):
-    """A transposed convolution of n * stride outputs."""
+    """A transposed convolution with n * stride outputs."""
 
     def __init__(
         self,

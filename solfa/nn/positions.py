@@ -1,7 +1,6 @@
-"""How a transformer knows where a step stands: sinusoids added to the input, or rotated queries and keys.
+"""How a transformer knows the position of a step: sinusoids added to the input, or rotated queries and keys.
 
-Both are computed in float32 from the positions asked for, so there is no longest sequence and nothing in the
-checkpoint.
+Both are computed in float32 for the positions needed, so there is no maximum length and nothing in the checkpoint.
 """
 
 import math
@@ -72,7 +71,7 @@ def rotation(positions: Int[Tensor, "S"], head_dim: int, base: float) -> Rotatio
 
 
 def rotate(heads: Float[Tensor, "B H S E"], angles: Rotation) -> Float[Tensor, "B H S E"]:
-    """Turn each pair of dimensions by its position's angle, in float32."""
+    """Rotate each pair of dimensions by its position's angle, in float32."""
     first, second = heads.float().chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)
     return (heads * angles.cos + turned * angles.sin).to(heads.dtype)

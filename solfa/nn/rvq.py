@@ -2,16 +2,17 @@
 
     residual 0 = the vector;   code k = nearest entry of codebook k to residual k;   residual k + 1 = residual k - entry
 
-A codebook starts as k-means of the first training batch. Then each entry is a running mean of the vectors that chose
-it, weighted by a running mean of how many did; an entry chosen too rarely is replaced by a vector of the batch.
+A codebook is initialised by k-means on the first training batch. Then each entry is a running mean of the vectors that
+chose it, weighted by a running mean of how many did; an entry chosen too rarely is replaced with a vector of the batch.
 
-Written here and not taken from vector-quantize-pytorch 1.32, because that one runs k-means in eval mode, too; decides
-at its first call for good whether processes exchange statistics; compares square roots of distances, whose ties can
-choose another code than EnCodec (measured: 0 or 1 of 50,000); and multiplies one-hot matrices: a training step on 1,200
-vectors of 128 numbers with 8 codebooks of 1,024 entries takes it 0.24 s on one core, and 0.08 s here.
+Written here rather than taken from vector-quantize-pytorch 1.32, because that one runs k-means in eval mode, too;
+decides once and for all at its first call whether processes exchange statistics; compares square roots of distances,
+whose ties can choose another code than EnCodec (measured: 0 or 1 of 50,000); and multiplies one-hot matrices: a
+training step on 1,200 vectors of 128 numbers with 8 codebooks of 1,024 entries takes 0.24 s on one core there, 0.08 s
+here.
 
-All randomness is torch's global generator on the CPU, in amounts that depend on shapes alone. Processes of a
-distributed run sum their statistics, so that all hold the same codebooks: those of the global batch.
+All randomness comes from torch's global CPU generator, in amounts that depend on shapes alone. Processes of a
+distributed run sum their statistics, so that all have the same codebooks: those of the global batch.
 """
 
 from typing import NamedTuple
@@ -26,16 +27,16 @@ _SMALLEST_COUNT = 1e-8
 
 
 class Quantized(NamedTuple):
-    """What quantization makes of a batch of vectors."""
+    """The result of quantizing a batch of vectors."""
 
     vectors: Float[Tensor, "B T D"]
-    """The sum of the chosen entries, with the gradient of the input (straight through)."""
+    """The sum of the chosen entries, with a straight-through gradient to the input."""
     codes: Int64[Tensor, "B T K"]
-    """Of all codebooks, also of those that dropout left out of the sum."""
+    """The codes of all codebooks, including those that dropout left out of the sum."""
     commitment: Float[Tensor, ""]
-    """The mean squared distance of residuals to the entries they chose, with a gradient to the input alone."""
+    """The mean squared distance between residuals and their chosen entries, with a gradient to the input only."""
     replaced: Float[Tensor, ""]
-    """The share of entries that were replaced in this step."""
+    """The share of entries replaced in this step."""
 
 
 class ResidualVectorQuantizer(nn.Module):
@@ -57,10 +58,10 @@ class ResidualVectorQuantizer(nn.Module):
         expire_below: float = 0.1,
         kmeans_iterations: int = 10,
     ) -> None:
-        """Take `expire_below` as a share of the mean count, so that it means the same for every batch size.
+        """Interpret `expire_below` as a share of the mean count, so that it means the same for every batch size.
 
-        Of each training batch, a share `dropout` of the clips is rebuilt from a random number of first codebooks.
-        Without `kmeans_iterations` the codebooks start as random vectors of length about 1.
+        In each training batch, a share `dropout` of the clips is rebuilt from a random number of first codebooks.
+        Without `kmeans_iterations`, the codebooks start as random vectors of length about 1.
         """
         super().__init__()
         self.dropout, self.decay, self.expire_below = dropout, decay, expire_below
@@ -89,7 +90,7 @@ class ResidualVectorQuantizer(nn.Module):
         if starting:
             self.initialized.fill_(True)
         commitment = (torch.stack(errors, dim=1) * used).sum() / used.sum()
-        # Adding a zero that has a gradient keeps the value exactly what `decode` gives.
+        # Adding a zero with a gradient keeps the value exactly equal to what `decode` gives.
         through = total + (vectors - vectors.detach())
         share = torch.stack(replaced).mean() if replaced else total.new_zeros(())
         return Quantized(through, torch.stack(codes, dim=-1), commitment, share)
@@ -110,7 +111,7 @@ class ResidualVectorQuantizer(nn.Module):
         return total
 
     def _draw_used(self, batch: int) -> Bool[Tensor, "B K"]:
-        """Say which codebooks each clip is rebuilt from: all, or a random number of first ones."""
+        """Choose which codebooks each clip is rebuilt from: all, or a random number of first ones."""
         num_codebooks = len(self.codebooks)
         used = torch.full((batch,), num_codebooks)
         if self.training and self.dropout:
@@ -125,7 +126,7 @@ class ResidualVectorQuantizer(nn.Module):
 
     @torch.no_grad()
     def _learn(self, index: int, vectors: Float[Tensor, "N D"], codes: Int64[Tensor, "N"]) -> Float[Tensor, ""]:
-        """Move the entries towards the vectors that chose them, replace rare ones, and give the share of those."""
+        """Move the entries towards the vectors that chose them, replace rare ones, and return the share replaced."""
         codebook, counts = self.codebooks[index], self.counts[index]
         rate, size = 1 - self.decay, len(codebook)
         sums, sizes, candidates = _over_processes(*assigned(vectors, codes, size), draw_vectors(vectors, size))
@@ -140,7 +141,7 @@ class ResidualVectorQuantizer(nn.Module):
 
 
 def nearest(vectors: Float[Tensor, "N D"], codebook: Float[Tensor, "V D"]) -> Int64[Tensor, "N"]:
-    """Find the nearest entry of each vector, in the very order of operations of EnCodec."""
+    """Find the nearest entry of each vector, with exactly EnCodec's order of operations."""
     entries = codebook.detach().t()
     lengths = vectors.detach().pow(2).sum(1, keepdim=True)
     distance = -(lengths - 2 * vectors.detach() @ entries + entries.pow(2).sum(0, keepdim=True))
@@ -157,7 +158,7 @@ def assigned(
 
 
 def draw_vectors(vectors: Float[Tensor, "N D"], num: int) -> Float[Tensor, "V D"]:
-    """Draw `num` vectors of this process, each once if there are enough."""
+    """Draw `num` of this process's vectors, without repeats if there are enough."""
     total = len(vectors)
     drawn = torch.randperm(total)[:num] if total >= num else torch.randint(total, (num,))
     return vectors[drawn.to(vectors.device)]
@@ -166,7 +167,7 @@ def draw_vectors(vectors: Float[Tensor, "N D"], num: int) -> Float[Tensor, "V D"
 def kmeans(
     vectors: Float[Tensor, "N D"], num_clusters: int, num_iterations: int
 ) -> tuple[Float[Tensor, "V D"], Float[Tensor, "V"]]:
-    """Cluster the vectors of all processes (Lloyd's algorithm): means, and how many vectors each stands for."""
+    """Cluster the vectors of all processes (Lloyd's algorithm): return means and cluster sizes."""
     empty = vectors.new_zeros(num_clusters, vectors.shape[1])
     _, sizes, means = _over_processes(empty, empty[:, 0].clone(), draw_vectors(vectors, num_clusters))
     for _ in range(num_iterations):
@@ -178,7 +179,7 @@ def kmeans(
 def _over_processes(
     sums: Float[Tensor, "V D"], sizes: Float[Tensor, "V"], candidates: Float[Tensor, "V D"]
 ) -> tuple[Float[Tensor, "V D"], Float[Tensor, "V"], Float[Tensor, "V D"]]:
-    """Add sums and sizes over processes; candidate v becomes that of process v modulo their number."""
+    """Sum the sums and sizes over processes; candidate v is taken from process v modulo their number."""
     if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return sums, sizes, candidates
     places = torch.arange(len(candidates), device=candidates.device)

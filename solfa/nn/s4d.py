@@ -1,11 +1,11 @@
-"""A state-space layer: every channel through a diagonal linear system of its own (S4D, arXiv 2206.11893).
+"""A state-space layer: every channel has its own diagonal linear system (S4D, arXiv 2206.11893).
 
-A whole sequence goes by convolution, a single step by recurrence; both can begin with a state and give the next one, so
-that a sequence may be cut anywhere. Kernel, transforms and state are in float32 at least, whatever autocast or the
-dtype of inputs and parameters say: CPUs have no transforms of half precision, and a decay near 1 cannot be rounded.
+A whole sequence is computed by convolution, a single step by recurrence; both can start from a state and return the
+next one, so that a sequence can be cut anywhere. Kernel, transforms and state are at least float32, whatever autocast
+or the dtype of inputs and parameters: CPUs have no half-precision transforms, and a decay near 1 cannot be rounded.
 
-What makes the dynamics (A, B and dt) stands under `dynamics`, where one pattern finds it: training wants a smaller
-learning rate there (`{pattern: "*.dynamics.*", lr_scale: 0.25}`), and no weight decay.
+The parameters of the dynamics (A, B and dt) are under `dynamics`, where one pattern matches them: they train best with
+a smaller learning rate (`{pattern: "*.dynamics.*", lr_scale: 0.25}`) and no weight decay.
 """
 
 import math
@@ -22,16 +22,16 @@ State = Complex[Tensor, "B D Q"]
 
 
 class Dynamics(nn.Module):
-    """A, B and the step dt of each channel; A and B are tied (those of all channels) or each channel's own.
+    """A, B and the step dt of each channel; A and B are tied (shared by all channels) or per channel.
 
-    S4D-Lin at the start: A = -1/2 + i pi q, B = 1, and steps spread evenly over the logarithms of a range.
+    Initialised as S4D-Lin: A = -1/2 + i pi q, B = 1, and steps spread evenly over a logarithmic range.
     """
 
     def __init__(self, dim: int, num_modes: int, tied: bool, dt_min: float, dt_max: float) -> None:
         super().__init__()
         shape = (1 if tied else dim, num_modes)
         self.log_A_real = nn.Parameter(torch.full(shape, math.log(0.5)))
-        """log(-Re A): the system is stable whatever is learnt."""
+        """log(-Re A): the system is stable whatever it learns."""
         self.A_imag = nn.Parameter(math.pi * torch.arange(num_modes, dtype=torch.float32).repeat(shape[0], 1))
         self.B = nn.Parameter(torch.view_as_real(torch.ones(shape, dtype=torch.complex64)))
         self.log_dt = nn.Parameter(torch.empty(dim).uniform_(math.log(dt_min), math.log(dt_max)))
@@ -49,7 +49,7 @@ class S4D(nn.Module):
         assert num_states % 2 == 0, "states are conjugate pairs"
         self.dim, self.num_modes = dim, num_states // 2
         self.dynamics = Dynamics(dim, self.num_modes, tied, dt_min, dt_max)
-        # Real numbers in memory: complex parameters are foreign to fused optimisers and to `.bfloat16()`.
+        # Stored as real numbers: fused optimisers and `.bfloat16()` do not support complex parameters.
         self.C = nn.Parameter(torch.view_as_real(torch.randn(dim, self.num_modes, dtype=torch.complex64)))
         self.D = nn.Parameter(torch.randn(dim))
         self._fixed: System | None = None
@@ -57,7 +57,7 @@ class S4D(nn.Module):
     def forward(
         self, inputs: Float[Tensor, "B S D"], state: State | None = None, keep_state: bool = False
     ) -> tuple[Float[Tensor, "B S D"], State | None]:
-        """Go through S steps after `state` (None: silence); the state after them only if it is to be kept."""
+        """Process S steps starting from `state` (None for silence); return the new state only if asked to keep it."""
         with torch.autocast(inputs.device.type, enabled=False):
             exact, system = _at_least_float32(inputs), self.system()
             if inputs.shape[1] == 1:
@@ -67,17 +67,17 @@ class S4D(nn.Module):
             return outputs.mT.to(inputs.dtype), kept
 
     def step(self, inputs: Float[Tensor, "B D"], state: State | None) -> tuple[Float[Tensor, "B D"], State]:
-        """Go through one step by recurrence."""
+        """Process one step by recurrence."""
         outputs, last = self(inputs[:, None], state, keep_state=True)
         return outputs[:, 0], last
 
     def initial_state(self, batch_size: int) -> Complex[Tensor, "B D Q"]:
-        """Give the state of silence."""
+        """Return the state after silence."""
         shape = (batch_size, self.dim, self.num_modes)
         return torch.zeros(shape, device=self.D.device, dtype=_at_least_float32(self.D).dtype.to_complex())
 
     def system(self) -> System:
-        """Discretise the parameters as they are now."""
+        """Discretise the current parameters."""
         if self._fixed is not None:
             return self._fixed
         dynamics, exact = self.dynamics, _at_least_float32
@@ -87,7 +87,7 @@ class S4D(nn.Module):
 
     @contextmanager
     def fixed(self) -> Iterator[None]:
-        """Discretise once for all calls inside, where parameters must not change: many steps, one set of weights."""
+        """Discretise once for all calls inside the context, where parameters must not change."""
         with torch.autocast(self.D.device.type, enabled=False):
             system = self.system()
         self._fixed = system

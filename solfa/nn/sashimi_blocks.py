@@ -1,4 +1,4 @@
-"""What SaShiMi is made of: residual layers, pooling that stays causal, and tiers of both (arXiv 2202.09729).
+"""The parts of SaShiMi: residual layers, causal pooling, and tiers of both (arXiv 2202.09729).
 
     state-space layer   x + mix(gelu(s4d(norm(x))))         mix: linear, or gated linear (GLU)
     feed-forward        x + linear(gelu(linear(norm(x))))
@@ -6,9 +6,9 @@
     UpPool              one linear to p steps of D numbers, heard one pooled step later
     tier                z = x + up(inner tier(down(x)));  z + layers(z)
 
-All run on [B, S, D] and take any number of steps. A step of the pooled rate is made when its p inputs are there, and
-its outputs are for the p steps after them; inputs that wait and outputs that are ready are state, so that a sequence
-may be cut at any phase.
+All run on [B, S, D] and take any number of steps. A step at the pooled rate is computed once its p inputs are there,
+and its outputs are for the p steps after them; waiting inputs and outputs for later are part of the state, so that a
+sequence can be cut at any phase.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ from solfa.nn.s4d import S4D, State
 
 
 class ChannelNorm(nn.Module):
-    """LayerNorm with one gain and one bias for all channels: those of each channel are in the layer that follows."""
+    """LayerNorm with one gain and one bias for all channels: the layer that follows has its own per channel."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class ChannelNorm(nn.Module):
 
 
 class SsmLayer(nn.Module):
-    """A residual state-space layer: time within each channel, then channels with each other."""
+    """A residual state-space layer: mixes time within each channel, then channels with each other."""
 
     def __init__(self, ssm: S4D, glu: bool, dropout: float) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class SsmLayer(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """A residual feed-forward layer; it has no state, and says so."""
+    """A residual feed-forward layer, without a state."""
 
     def __init__(self, dim: int, inner_dim: int, dropout: float) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class FeedForward(nn.Module):
 
 
 class DownPool(nn.Module):
-    """Make one wider step of every `pool` steps."""
+    """Turn every `pool` steps into one wider step."""
 
     def __init__(self, dim: int, wider: int, pool: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class DownPool(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S D"], waiting: Float[Tensor, "B W D"]
     ) -> tuple[Float[Tensor, "B s d"], Float[Tensor, "B w D"]]:
-        """Give the steps that are complete, perhaps none, and the inputs that wait for the next."""
+        """Return the completed steps, possibly none, and the inputs that wait for the next one."""
         joined = torch.cat([waiting, x], dim=1)
         complete = joined.shape[1] // self.pool * self.pool
         groups = joined[:, :complete].reshape(len(x), -1, self.linear.in_features)
@@ -92,7 +92,7 @@ class DownPool(nn.Module):
 
 
 class UpPool(nn.Module):
-    """Make `pool` narrower steps of every step."""
+    """Turn every step into `pool` narrower steps."""
 
     def __init__(self, wider: int, dim: int, pool: int) -> None:
         super().__init__()
@@ -105,17 +105,17 @@ class UpPool(nn.Module):
 
 
 class PooledState(NamedTuple):
-    """Where a sequence was cut, at the border of two rates."""
+    """The state at the border of two rates where a sequence was cut."""
 
     waiting: Float[Tensor, "B W D"]
-    """Inputs that do not make a pooled step yet; fewer than the pool."""
+    """Inputs that do not fill a pooled step yet; fewer than the pool."""
     ready: Float[Tensor, "B R D"]
-    """Outputs for the next steps; together with those that wait as many as the pool."""
+    """Outputs for the next steps; together with the waiting inputs, as many as the pool."""
     inner: "TierState"
 
 
 class TierState(NamedTuple):
-    """What a tier remembers of the steps before; layers without a state have None."""
+    """What a tier remembers from earlier steps; None for layers without a state."""
 
     down: tuple[State | None, ...]
     up: tuple[State | None, ...]
@@ -131,7 +131,7 @@ class TierState(NamedTuple):
 
 
 class Pooled(nn.Module):
-    """A tier at a slower rate, heard through its pools."""
+    """A tier at a slower rate, connected through its pools."""
 
     def __init__(self, down: DownPool, inner: "Tier", up: UpPool) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class Pooled(nn.Module):
         if not keep_state:
             return heard, None
         inner = inner or self.inner.initial_state(len(x))
-        # Copies, lest a few steps keep the memory of a long segment.
+        # Copies, so that a few steps do not keep a long segment in memory.
         return heard, PooledState(waiting.clone(), ready[:, num_steps:].clone(), inner)
 
     def initial_state(self, batch_size: int) -> PooledState:
@@ -162,10 +162,10 @@ class Pooled(nn.Module):
 
 
 class Tier(nn.Module):
-    """The layers of one rate: some before its pools, perhaps, the others behind.
+    """The layers at one rate: optionally some before its pools, the others after.
 
-    Layers before the pools hand what they give to their counterparts behind (a U-Net); without them, what goes into the
-    layers is added to what comes out.
+    Layers before the pools pass their outputs to their counterparts after them (a U-Net); without them, the input of
+    the layers is added to their output.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class Tier(nn.Module):
         if self.pooled is not None:
             heard, pooled = self.pooled(x, pooled, keep_state)
             x = x + heard
-        # Without counterparts, only the last layer has something to add: what went into the first.
+        # Without counterparts, only the last layer has something to add: the input of the first.
         added = skips[::-1] or [None] * (len(self.up) - 1) + [x]
         for layer, memory, skip in zip(self.up, behind, added, strict=True):
             x, memory = self._run(layer, x, memory, keep_state)

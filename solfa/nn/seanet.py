@@ -3,9 +3,9 @@
     encoder   audio -> conv -> [residual blocks, activation, conv that halves the rate ..] -> LSTM -> conv -> latents
     decoder   latents -> conv -> LSTM -> [activation, conv that raises the rate, residual blocks ..] -> conv -> audio
 
-Channels double with each stride and halve on the way back. Modules and their order are those of transformers'
+Channels double with each stride and halve on the way back. Modules and their order match transformers'
 `EncodecModel`, so its weights load by name. A causal network with reflected padding looks ahead in its first few frames
-(the padding mirrors what follows); with zeros it does so nowhere.
+(the padding mirrors what follows); with zero padding it never does.
 """
 
 import math
@@ -22,15 +22,15 @@ from solfa.nn.padded_conv import PaddedConv1d, TrimmedConvTranspose1d
 
 
 class SeanetConfig(Config):
-    """The size and the parts of an encoder and of the decoder that mirrors it."""
+    """The size and parts of an encoder and the decoder that mirrors it."""
 
     kind: Literal["seanet"] = "seanet"
     num_filters: PositiveInt = 32
-    """Channels at the rate of the audio."""
+    """Channels at the audio rate."""
     dim: PositiveInt = 128
     """The width of the latents."""
     strides: tuple[PositiveInt, ...] = Field(default=(8, 5, 4, 2), min_length=1)
-    """In the order of the decoder; the encoder applies the last one first."""
+    """In the decoder's order; the encoder applies the last one first."""
     kernel_size: PositiveInt = 7
     last_kernel_size: PositiveInt = 7
     residual_kernel_size: PositiveInt = 3
@@ -38,13 +38,13 @@ class SeanetConfig(Config):
     """Residual blocks at each rate; block j is dilated by dilation_base ** j."""
     dilation_base: PositiveInt = 2
     compress: PositiveInt = 2
-    """How much narrower the inside of a residual block is."""
+    """By what factor the inside of a residual block is narrower."""
     conv_shortcut: bool = False
-    """Add a convolution of a block's input instead of the input."""
+    """Add a convolution of a block's input instead of the input itself."""
     causal: bool = True
     pad_mode: Literal["reflect", "zero"] = "reflect"
     trim_right_ratio: float = Field(default=1.0, ge=0, le=1)
-    """How much of what a causal transposed convolution gives too much is cut off on the right."""
+    """The share of a causal transposed convolution's surplus samples that is cut off on the right."""
     lstm_layers: int = Field(default=2, ge=0)
     activation: Activation = Elu()
     weight_norm: bool = True
@@ -52,9 +52,9 @@ class SeanetConfig(Config):
     @model_validator(mode="after")
     def _check(self) -> "SeanetConfig":
         if self.compress > self.num_filters:
-            raise ValueError(f"expected compress up to num_filters {self.num_filters}, found {self.compress}")
+            raise ValueError(f"expected compress to be at most num_filters ({self.num_filters}), found {self.compress}")
         if not self.causal and self.trim_right_ratio != 1:
-            raise ValueError(f"expected causal with a trim_right_ratio, found {self.trim_right_ratio} without")
+            raise ValueError(f"trim_right_ratio needs causal, found {self.trim_right_ratio} without it")
         return self
 
     @property
@@ -64,7 +64,7 @@ class SeanetConfig(Config):
 
     @property
     def widest(self) -> int:
-        """Channels at the rate of the frames."""
+        """Channels at the frame rate."""
         return self.num_filters << len(self.strides)
 
     def build_encoder(self, num_channels: int) -> "SeanetEncoder":
@@ -74,13 +74,13 @@ class SeanetConfig(Config):
         return SeanetDecoder(self, num_channels)
 
     def conv(self, inside: int, outside: int, kernel_size: int, stride: int = 1, dilation: int = 1) -> PaddedConv1d:
-        """Build a convolution as this network pads and normalises it."""
+        """Build a convolution with this network's padding and normalisation."""
         mode: Literal["reflect", "constant"] = "reflect" if self.pad_mode == "reflect" else "constant"
         options = {"causal": self.causal, "weight_norm": self.weight_norm}
         return PaddedConv1d(inside, outside, kernel_size, stride, dilation, pad_mode=mode, **options)
 
     def upsampling(self, inside: int, outside: int, stride: int) -> TrimmedConvTranspose1d:
-        """Build a transposed convolution as this network trims and normalises it."""
+        """Build a transposed convolution with this network's trimming and normalisation."""
         options = {"causal": self.causal, "weight_norm": self.weight_norm}
         trim = self.trim_right_ratio
         return TrimmedConvTranspose1d(inside, outside, 2 * stride, stride, trim_right_ratio=trim, **options)

@@ -1,10 +1,10 @@
-"""An encoder and a decoder at the rate of the frames, on short-time spectra (as Vocos decodes, arXiv 2306.00814).
+"""An encoder and a decoder that work on short-time spectra, at the frame rate (like Vocos, arXiv 2306.00814).
 
     encoder   audio -> spectra -> linear -> ConvNeXt blocks -> linear -> latents
     decoder   latents -> linear -> ConvNeXt blocks -> linear -> magnitudes and phases -> audio
 
-No layer runs at the rate of the audio, so on a CPU it is many times faster than convolutions over samples. A frame sees
-its window and, through each block, a few frames more on both sides: there is no state, and the network is not causal.
+No layer runs at the audio rate, so on a CPU it is many times faster than convolutions over samples. A frame sees its
+window and, through each block, a few more frames on both sides: there is no state, and the network is not causal.
 """
 
 from typing import Literal
@@ -19,21 +19,21 @@ from solfa.nn.convnext import ConvNextStack
 from solfa.ops.frame_spectra import to_audio, to_spectra
 
 SMALLEST = 1e-3
-"""The magnitude below which the encoder hears no difference; that of a full-scale sine is about 15."""
+"""The magnitude below which the encoder sees no difference; a full-scale sine has about 15."""
 LARGEST_LOG = 5.0
-"""The decoder's magnitudes end here: ten times those of a full-scale sine."""
+"""The decoder's largest magnitude: ten times that of a full-scale sine."""
 COMPRESSION = 0.3
-"""The power of the magnitude with which the encoder reads real and imaginary parts."""
+"""The exponent that compresses magnitudes when the encoder reads real and imaginary parts."""
 
 
 class SpectralConfig(Config):
-    """The size of an encoder and of a decoder on spectra."""
+    """The size of an encoder and a decoder on spectra."""
 
     kind: Literal["spectral"] = "spectral"
     hop_length: PositiveInt = 320
     """Samples per frame."""
     window: PositiveInt = 1280
-    """Samples that a spectrum sees; longer than the hop by an even number."""
+    """Samples that a spectrum sees; exceeds the hop by an even number."""
     dim: PositiveInt = 128
     """The width of the latents."""
     encoder_width: PositiveInt = 256
@@ -41,15 +41,15 @@ class SpectralConfig(Config):
     decoder_width: PositiveInt = 384
     decoder_blocks: int = Field(default=8, ge=0)
     expansion: PositiveInt = 3
-    """How much wider the inside of a block is."""
+    """By what factor the inside of a block is wider."""
     kernel_size: int = Field(default=7, ge=1)
-    """Frames that a block mixes; odd."""
+    """How many frames a block mixes; odd."""
 
     @model_validator(mode="after")
     def _check(self) -> "SpectralConfig":
         if self.window <= self.hop_length or (self.window - self.hop_length) % 2:
             raise ValueError(
-                f"expected a window longer than the hop_length {self.hop_length} by an even number, found {self.window}"
+                f"expected a window that exceeds hop_length {self.hop_length} by an even number, found {self.window}"
             )
         if self.kernel_size % 2 == 0:
             raise ValueError(f"expected an odd kernel_size, found {self.kernel_size}")
@@ -57,7 +57,7 @@ class SpectralConfig(Config):
 
     @property
     def num_bins(self) -> int:
-        """Frequencies of a spectrum."""
+        """The number of frequencies in a spectrum."""
         return self.window // 2 + 1
 
     def build_encoder(self, num_channels: int) -> "SpectralEncoder":
@@ -105,7 +105,7 @@ class SpectralDecoder(nn.Module):
 
 
 def features_of(spectra: Complex[Tensor, "B C T F"]) -> Float[Tensor, "B T f"]:
-    """Describe spectra by logarithms of their magnitudes, and by real and imaginary parts of compressed size."""
+    """Describe spectra by log magnitudes, and by real and imaginary parts with compressed magnitudes."""
     magnitude = spectra.abs()
     compressed = spectra * (magnitude + SMALLEST).pow(COMPRESSION - 1)
     parts = torch.cat([(magnitude + SMALLEST).log(), compressed.real, compressed.imag], dim=-1)
@@ -113,7 +113,7 @@ def features_of(spectra: Complex[Tensor, "B C T F"]) -> Float[Tensor, "B T f"]:
 
 
 def spectra_of(numbers: Float[Tensor, "B T f"]) -> Complex[Tensor, "B T F"]:
-    """Read logarithms of magnitudes and phases as spectra, in float32 at least."""
+    """Turn log magnitudes and phases into spectra, in at least float32."""
     exact = numbers.to(torch.promote_types(numbers.dtype, torch.float32))
     log_magnitude, phase = exact.chunk(2, dim=-1)
     return torch.polar(log_magnitude.clamp(max=LARGEST_LOG).exp(), phase)

@@ -1,4 +1,4 @@
-"""The pre-norm transformer decoder of MusicGen: self-attention, cross-attention where wanted, gelu feed-forward.
+"""The pre-norm transformer decoder of MusicGen: self-attention, optional cross-attention, GELU feed-forward.
 
     x = x + self_attention(norm(x));  x = x + cross_attention(norm(x), condition);  x = x + fc2(gelu(fc1(norm(x))))
 
@@ -48,7 +48,7 @@ class TransformerLayer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A stack of layers and the norm at its end."""
+    """A stack of layers and a final norm."""
 
     def __init__(
         self,

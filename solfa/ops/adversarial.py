@@ -1,7 +1,7 @@
 """The losses of a game between a generator and several discriminators.
 
-Logits come as one tensor per discriminator, high for what is judged real; features as one list of maps per
-discriminator. Each discriminator counts alike, however many numbers it gives.
+Logits come as one tensor per discriminator, high for what it judges real; features as one list of maps per
+discriminator. All discriminators count the same, however many numbers they return.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ Features = Sequence[Sequence[Float[Tensor, "..."]]]
 
 
 class Hinge(Config):
-    """Push logits beyond one and minus one, and not further; the generator raises them without end.
+    """Push logits beyond 1 and -1 but no further; the generator raises them without limit.
 
     Lim and Ye 2017.
     """
@@ -38,7 +38,7 @@ class Hinge(Config):
 
 
 class LeastSquares(Config):
-    """Bring logits to one for what is real and to zero for what is not (Mao et al. 2017)."""
+    """Pull logits to 1 for real sounds and to 0 for fakes (Mao et al. 2017)."""
 
     kind: Literal["least_squares"] = "least_squares"
 
@@ -55,12 +55,12 @@ AnyAdversarialLoss = Annotated[Hinge | LeastSquares, Field(discriminator="kind")
 
 
 def feature_matching_loss(real: Features, fake: Features) -> Float[Tensor, ""]:
-    """Average over all maps the distance of the fake to the real one, relative to the size of the real one.
+    """Average the distance between fake and real maps, relative to the size of the real ones.
 
-    As in EnCodec (Défossez et al. 2022): `mean |real - fake| / mean |real|`. No gradient goes to the real maps.
+    As in EnCodec (Défossez et al. 2022): `mean |real - fake| / mean |real|`. The real maps get no gradient.
     """
     if [len(maps) for maps in real] != [len(maps) for maps in fake] or not real:
-        raise ValueError("feature matching: expected the same maps of real and fake sounds, at least one of each")
+        raise ValueError("feature matching: expected the same maps for real and fake sounds, and at least one")
     ratios = [
         (one.detach() - other).abs().mean() / (one.detach().abs().mean() + EPSILON)
         for one_maps, other_maps in zip(real, fake, strict=True)
@@ -71,5 +71,5 @@ def feature_matching_loss(real: Features, fake: Features) -> Float[Tensor, ""]:
 
 def _mean(of: Callable[[Tensor], Tensor], logits: Logits) -> Float[Tensor, ""]:
     if not logits:
-        raise ValueError("adversarial loss: expected the logits of at least one discriminator, found none")
+        raise ValueError("adversarial loss: expected logits from at least one discriminator, found none")
     return torch.stack([of(found).mean() for found in logits]).mean()

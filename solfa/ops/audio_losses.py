@@ -1,8 +1,8 @@
-"""How far a decoded sound is from the original, to be trained on: in time, in mel bands, in Fourier magnitudes.
+"""Training losses between a decoded sound and the original: in time, in mel bands, in Fourier magnitudes.
 
-Spectra are centred: a frame every quarter window, `1 + N // hop` of them, silence beyond the ends, so a clip may be
-shorter than a window. Hann windows have unit energy, so noise of variance v has the power v at any window length.
-Powers are raised by a floor before logarithms and divisions, which keeps every gradient finite in silence.
+Spectra are centred: one frame every quarter window, `1 + N // hop` in all, with silence beyond the ends, so a clip may
+be shorter than a window. Hann windows have unit energy, so noise of variance v has power v at any window length. A
+floor is added to powers before logarithms and divisions, which keeps every gradient finite in silence.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,17 +20,17 @@ from solfa.ops.frame_spectra import unit_hann
 from solfa.ops.mel_spectrogram import mel_filters
 
 FLOOR = 1e-5
-"""A power, as in EnCodec: a sine at -72 dB of full scale in a window of 1024 samples."""
+"""A power, as in EnCodec: that of a sine 72 dB below full scale in a window of 1024 samples."""
 
 AudioLoss = Callable[[Float[Tensor, "B C N"], Float[Tensor, "B C N"]], Float[Tensor, ""]]
 """A function of the estimate and the target."""
 
 Window = Annotated[int, Field(ge=4, multiple_of=4)]
-"""Samples of a window; the hop is a quarter of it."""
+"""Samples per window; the hop is a quarter of it."""
 
 
 def spectrum(audio: Float[Tensor, "B C N"], window: int, overlap: int = 4) -> Complex[Tensor, "B C F T"]:
-    """Transform windows, `overlap` of which cover every sample; half precision is raised to float32."""
+    """Transform windows, `overlap` of which cover every sample; half precision becomes float32."""
     audio = audio.to(torch.promote_types(audio.dtype, torch.float32))
     transformed: Tensor = torch.stft(
         audio.flatten(0, 1),
@@ -44,7 +44,7 @@ def spectrum(audio: Float[Tensor, "B C N"], window: int, overlap: int = 4) -> Co
 
 
 def power_spectrum(audio: Float[Tensor, "B C N"], window: int) -> Float[Tensor, "B C F T"]:
-    """Square the magnitudes, by a way whose gradient exists at zero."""
+    """Square the magnitudes in a way that has a gradient at zero."""
     transformed = spectrum(audio, window)
     return transformed.real.square() + transformed.imag.square()
 
@@ -57,7 +57,7 @@ def mel_power(
     min_hz: float = 0.0,
     max_hz: float | None = None,
 ) -> Float[Tensor, "B C M T"]:
-    """Add up the power in mel bands; `max_hz` is half the sample rate unless given."""
+    """Sum the power in mel bands; `max_hz` defaults to half the sample rate."""
     power = power_spectrum(audio, window)
     filters = _filters(num_bands, window, sample_rate, min_hz, max_hz or sample_rate / 2, power.dtype, power.device)
     return filters @ power
@@ -66,7 +66,7 @@ def mel_power(
 def time_loss(
     estimate: Float[Tensor, "B C N"], target: Float[Tensor, "B C N"], *, order: Literal[1, 2] = 1
 ) -> Float[Tensor, ""]:
-    """Average the absolute (1) or squared (2) difference of amplitudes."""
+    """Average the absolute (1) or squared (2) difference between amplitudes."""
     check_same_shape(estimate, target)
     return _mean_distance(estimate, target, order)
 
@@ -108,16 +108,16 @@ def stft_loss(
     log_weight: float = 1.0,
     floor: float = FLOOR,
 ) -> Float[Tensor, ""]:
-    """Average over several windows the distance of magnitudes (as in Parallel WaveGAN, Yamamoto et al. 2019).
+    """Average the distance between magnitudes over several windows (as in Parallel WaveGAN, Yamamoto et al. 2019).
 
-    Spectral convergence is the size of the error relative to that of the target, clip by clip and channel by channel;
-    beside it stands the mean difference of natural logarithms.
+    It is the spectral convergence (the size of the error relative to the target, per clip and channel) plus the mean
+    difference between natural logarithms.
     """
     check_same_shape(estimate, target)
     total = estimate.new_zeros((), dtype=torch.promote_types(estimate.dtype, torch.float32))
     for window in windows:
         one, other = spectrum(estimate, window).abs(), spectrum(target, window).abs()
-        # A norm, not the root of a mean: its gradient exists where the error is zero.
+        # A norm, not the root of a mean: it has a gradient where the error is zero.
         error = torch.linalg.vector_norm(one - other, dim=(-2, -1)) / one[0, 0].numel() ** 0.5
         size = (floor + other.square().mean(dim=(-2, -1))).sqrt()
         logarithms = [0.5 * (floor + magnitude.square()).log() for magnitude in (one, other)]
@@ -127,7 +127,7 @@ def stft_loss(
 
 
 class MelLoss(Config):
-    """Mel powers and their logarithms at several windows."""
+    """Mel powers and their logarithms, with several windows."""
 
     kind: Literal["mel"] = "mel"
     windows: tuple[Window, ...] = Field(default=(64, 128, 256, 512, 1024, 2048), min_length=1)
@@ -137,11 +137,11 @@ class MelLoss(Config):
     linear_weight: float = Field(default=1.0, ge=0.0)
     log_weight: float = Field(default=1.0, ge=0.0)
     log_order: Literal[1, 2] = 2
-    """1: absolute, 2: squared differences of the logarithms."""
+    """1 for absolute, 2 for squared differences of the logarithms."""
     floor: float = Field(default=FLOOR, gt=0.0)
 
     def build(self, sample_rate: int) -> AudioLoss:
-        """Give the loss for audio of this rate."""
+        """Build the loss for audio at this rate."""
         highest = self.max_hz or sample_rate / 2
         if not self.min_hz < highest <= sample_rate / 2:
             raise ConfigError(
@@ -152,7 +152,7 @@ class MelLoss(Config):
 
 
 class StftLoss(Config):
-    """Spectral convergence and log magnitudes at several windows."""
+    """Spectral convergence and log magnitudes, with several windows."""
 
     kind: Literal["stft"] = "stft"
     windows: tuple[Window, ...] = Field(default=(512, 1024, 2048), min_length=1)
@@ -161,19 +161,19 @@ class StftLoss(Config):
     floor: float = Field(default=FLOOR, gt=0.0)
 
     def build(self, sample_rate: int) -> AudioLoss:
-        """Give the loss; it is the same at any rate."""
+        """Build the loss; it is the same at any rate."""
         return partial(stft_loss, **self.model_dump(exclude={"kind"}))
 
 
 class TimeLoss(Config):
-    """Differences of amplitudes."""
+    """Differences between amplitudes."""
 
     kind: Literal["time"] = "time"
     order: Literal[1, 2] = 1
-    """1: absolute, 2: squared."""
+    """1 for absolute, 2 for squared differences."""
 
     def build(self, sample_rate: int) -> AudioLoss:
-        """Give the loss; it is the same at any rate."""
+        """Build the loss; it is the same at any rate."""
         return partial(time_loss, order=self.order)
 
 
@@ -181,11 +181,11 @@ AnyAudioLoss = Annotated[MelLoss | StftLoss | TimeLoss, Field(discriminator="kin
 
 
 def check_same_shape(estimate: Tensor, target: Tensor) -> None:
-    """Refuse two sounds that would be stretched to fit each other."""
+    """Refuse sounds of different shapes, which would be broadcast."""
     if estimate.shape != target.shape:
         raise ValueError(
             f"audio loss: expected two sounds of the same shape, found {tuple(estimate.shape)} and "
-            f"{tuple(target.shape)}; cut or mix them to the same samples and channels"
+            f"{tuple(target.shape)}; cut or mix them to the same number of samples and channels"
         )
 
 

@@ -1,4 +1,4 @@
-"""How good a codec is: distances of decoded sounds from the originals, and how its codebooks are used."""
+"""How good a codec is: distances between decoded sounds and the originals, and codebook usage."""
 
 import math
 
@@ -17,9 +17,9 @@ def si_sdr(
 ) -> Float[Tensor, "*B"]:
     """Compare the part of each estimate along its target with the rest, in decibels (Le Roux et al. 2019).
 
-    It does not depend on the scale of either. It stays within plus and minus `limit_db`, so that one perfect clip does
-    not make a mean infinite; silence against a sound is the lower limit. Against a silent target it is not defined, and
-    not a number: leave such clips out of a mean (`torch.nanmean`).
+    It does not depend on the scale of either. It is limited to plus and minus `limit_db`, so that one perfect clip does
+    not make a mean infinite; a silent estimate gets the lower limit. For a silent target it is undefined, hence NaN:
+    leave such clips out of a mean (`torch.nanmean`).
 
     >>> import torch
     >>> from solfa.ops import si_sdr
@@ -41,7 +41,7 @@ def si_sdr(
 def mel_distance_db(
     estimate: Float[Tensor, "B C N"], target: Float[Tensor, "B C N"], sample_rate: int, floor_db: float = -80.0
 ) -> Float[Tensor, " B"]:
-    """Average the difference of two mel spectrograms in decibels over time, bands and channels of each clip.
+    """Average the difference between two mel spectrograms, in decibels, over each clip's time, bands and channels.
 
     The floor is relative to the power of a full-scale sine.
     """
@@ -53,9 +53,9 @@ def mel_distance_db(
 
 
 def count_codes(codes: Int[Tensor, "B T K"], codebook_size: int) -> Int64[Tensor, "K V"]:
-    """Count how often each entry of each codebook occurs; negative codes (a codebook that was dropped) do not count.
+    """Count how often each entry of each codebook occurs, ignoring negative codes (of a dropped codebook).
 
-    Counts of several batches or processes add up, and only then say something about a whole stage.
+    Add up the counts of all batches and processes before drawing conclusions about a whole stage.
     """
     highest = int(codes.max()) if codes.numel() else -1
     if highest >= codebook_size:
@@ -67,12 +67,12 @@ def count_codes(codes: Int[Tensor, "B T K"], codebook_size: int) -> Int64[Tensor
 
 
 def codebook_usage(counts: Int64[Tensor, "K V"]) -> Float[Tensor, " K"]:
-    """Give the part of each codebook's entries that occur at all."""
+    """Return the share of each codebook's entries that occur at all."""
     return (counts > 0).float().mean(dim=-1)
 
 
 def codebook_perplexity(counts: Int64[Tensor, "K V"]) -> Float[Tensor, " K"]:
-    """Give the number of equally frequent entries that would have the same entropy; one where nothing was counted."""
+    """Return the number of equally frequent entries with the same entropy; 1 if nothing was counted."""
     frequencies = _precise(counts)
     frequencies = frequencies / frequencies.sum(dim=-1, keepdim=True).clamp(min=1.0)
     entropies: Tensor = torch.special.entr(frequencies).sum(dim=-1)

@@ -1,16 +1,16 @@
-"""The grid of classes that a waveform is rounded to: one for dataset, output head and generator.
+"""The grid of classes that a waveform is rounded to, shared by dataset, output head and generator.
 
-A grid bends the amplitude x in [-1, 1] to a position y in [-1, 1] (`linear` leaves it as it is), and its classes divide
+A grid maps the amplitude x in [-1, 1] to a position y in [-1, 1] (`linear` leaves it as it is), and its classes divide
 positions equally:
 
     class      0          1                              C - 1
     position  -1    -1 + 2/(C - 1)        ...              1          of class k: 2k/(C - 1) - 1
     borders        |              |                 |                 halfway between positions
 
-So whatever models classes as numbers on a line, as a mixture of logistics does, need not know which grid they are from.
-C is even and the grid symmetric, hence without a zero: silence, as every tie, goes to the upper of the two middle
-classes, C/2. Nor is it the grid of integer samples, of which the lowest has no counterpart: v / 32768 is rounded to the
-nearest of 65,536 values, and of the classes that result, v = 0 and v = 1 share one.
+So a model that treats classes as numbers on a line, as a mixture of logistics does, need not know which grid they come
+from. C is even and the grid symmetric, so it has no zero: silence, like every tie, goes to the upper of the two middle
+classes, C/2. Nor is it the grid of integer samples, whose lowest value has no counterpart: v / 32768 is rounded to the
+nearest of 65,536 values, and v = 0 and v = 1 end up in the same class.
 """
 
 from typing import Annotated, Literal, NamedTuple
@@ -24,7 +24,7 @@ from solfa.config import Config
 from solfa.ops.mulaw import mulaw_bend, mulaw_decode, mulaw_encode, mulaw_unbend
 
 Bits = Annotated[int, Field(ge=2, le=16)]
-"""One bit is refused: its two classes are full scale, and so would be silence."""
+"""One bit is refused: both of its classes are full scale, so silence would be, too."""
 
 
 class _Classes(Config):
@@ -38,31 +38,31 @@ class _Classes(Config):
 
 
 class LinearGrid(_Classes):
-    """Amplitudes at equal distances."""
+    """Equally spaced amplitudes."""
 
     kind: Literal["linear"] = "linear"
     bits: Bits = 16
 
     def to_classes(self, audio: Float[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
-        """Round amplitudes to classes; what lies outside [-1, 1] is clipped."""
+        """Round amplitudes to classes; values outside [-1, 1] are clipped."""
         return torch.floor((self.positions(audio) + 1) / 2 * (self.num_classes - 1) + 0.5).long()
 
     def to_audio(self, classes: Int[Tensor, "*shape"]) -> Float32[Tensor, "*shape"]:
-        """Give the amplitude that each class stands for; `to_classes` gives the same class again."""
-        # One division of integers: what a class and its mirror image stand for are each other's negative to the bit.
+        """Return the amplitude of each class; `to_classes` maps it back to the same class."""
+        # One division of integers: the amplitudes of a class and its mirror image are negatives to the bit.
         return ((2 * classes.double() - (self.num_classes - 1)) / (self.num_classes - 1)).float()
 
     def positions(self, audio: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-        """Give the place of amplitudes, clipped to [-1, 1], on the line that classes divide equally."""
+        """Return the positions of amplitudes, clipped to [-1, 1], on the line that classes divide equally."""
         return audio.double().clamp(-1.0, 1.0)
 
     def borders(self) -> Float64[Tensor, "borders"]:
-        """Give the amplitudes between neighbouring classes, ascending: one less than there are classes."""
+        """Return the amplitudes between neighbouring classes, ascending: one fewer than there are classes."""
         return _middle_positions(self.num_classes)
 
 
 class MulawGrid(_Classes):
-    """Amplitudes at distances that grow with them, as mu-law has them.
+    """Mu-law amplitudes, whose spacing grows with the amplitude.
 
     >>> import torch
     >>> from solfa.ops import MulawGrid
@@ -75,19 +75,19 @@ class MulawGrid(_Classes):
     bits: Bits = 8
 
     def to_classes(self, audio: Float[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
-        """Round positions to classes, which is not the nearest amplitude; outside [-1, 1] is clipped."""
+        """Round positions, not amplitudes, to the nearest class; values outside [-1, 1] are clipped."""
         return mulaw_encode(audio, self.num_classes)
 
     def to_audio(self, classes: Int[Tensor, "*shape"]) -> Float32[Tensor, "*shape"]:
-        """Give the amplitude at the position of each class; `to_classes` gives the same class again."""
+        """Return the amplitude at the position of each class; `to_classes` maps it back to the same class."""
         return mulaw_decode(classes, self.num_classes)
 
     def positions(self, audio: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-        """Bend amplitudes, clipped to [-1, 1], to places on the line that classes divide equally."""
+        """Map amplitudes, clipped to [-1, 1], to positions on the line that classes divide equally."""
         return mulaw_bend(audio, self.num_classes)
 
     def borders(self) -> Float64[Tensor, "borders"]:
-        """Give the amplitudes halfway, in position, between neighbouring classes."""
+        """Return the amplitudes halfway, in position, between neighbouring classes."""
         return mulaw_unbend(_middle_positions(self.num_classes), self.num_classes)
 
 
@@ -106,7 +106,7 @@ class Cells(NamedTuple):
 
 
 def cells_on(grid: Grid, other: Grid) -> Cells:
-    """Give the cells of `other` as intervals of positions on `grid`; the outermost are infinite."""
+    """Return the cells of `other` as intervals of positions on `grid`; the outermost are infinite."""
     borders = grid.positions(other.borders())
     infinity = borders.new_tensor([torch.inf])
     return Cells(torch.cat([-infinity, borders]), torch.cat([borders, infinity]))

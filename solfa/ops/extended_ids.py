@@ -1,9 +1,9 @@
-"""Codes as ids of one vocabulary that begins with a text model's: one code a step, all codebooks of a frame in turn.
+"""Codes as ids that extend a text model's vocabulary: one code per step, all codebooks of a frame in turn.
 
-    offset   id = shift + k * codebook_size + code        each codebook has ids of its own
-    shared   id = shift + code                            all codebooks have the same; the step says which one it is
+    offset   id = shift + k * codebook_size + code        each codebook has its own ids
+    shared   id = shift + code                            all codebooks share ids; the step says which one it is
 
-`shift` is the size of the text's vocabulary (128256 for Llama 3), so text ids keep their meaning.
+`shift` is the size of the text vocabulary (128256 for Llama 3), so text ids keep their meaning.
 """
 
 import torch
@@ -14,7 +14,7 @@ from solfa.errors import ConfigError
 
 
 def extend_ids(codes: Int64[Tensor, "B K T"], codebook_size: int, shift: int, *, offset: bool) -> Int64[Tensor, "B S"]:
-    """Give the ids of codes, time first: all codebooks of the first frame, then of the second.
+    """Convert codes to ids, time first: all codebooks of the first frame, then of the second.
 
     >>> import torch
     >>> from solfa.ops import codes_of_ids, extend_ids
@@ -32,10 +32,10 @@ def extend_ids(codes: Int64[Tensor, "B K T"], codebook_size: int, shift: int, *,
 def codes_of_ids(
     ids: Int64[Tensor, "B S"], num_codebooks: int, codebook_size: int, shift: int, *, offset: bool
 ) -> Int64[Tensor, "B K T"]:
-    """Take ids back to codes; one that does not belong to the codebook whose turn it is is an error."""
+    """Convert ids back to codes; an id that does not belong to the codebook at its step is an error."""
     if ids.shape[1] % num_codebooks:
         raise ConfigError(
-            f"audio ids: expected whole frames of {num_codebooks} ids, found {ids.shape[1]}; give all codebooks of each"
+            f"audio ids: expected whole frames of {num_codebooks} ids, found {ids.shape[1]} ids; pass every codebook"
         )
     frames = ids.view(len(ids), -1, num_codebooks).transpose(1, 2)
     codes = frames - _offsets(num_codebooks, codebook_size, offset).to(ids.device)[:, None] - shift
@@ -45,7 +45,7 @@ def codes_of_ids(
         first = shift + (codebook * codebook_size if offset else 0)
         raise ConfigError(
             f"audio ids: expected {first} to {first + codebook_size - 1} for codebook {codebook} at step "
-            f"{frame * num_codebooks + codebook}, found {int(frames[row, codebook, frame])}; the ids are of another "
+            f"{frame * num_codebooks + codebook}, found {int(frames[row, codebook, frame])}; the ids have another "
             "layout or vocabulary"
         )
     return codes

@@ -3,8 +3,8 @@
     window   [-------- 0 --------]
     hop             [= 0 =][= 1 =][= 2 =] ..      spectrum t is centred on its own hop
 
-The ends are continued with zeros. The inverse weighs by the window once more and divides by the sum of its squares, so
-spectra that nothing changed give back the samples.
+The ends are padded with zeros. The inverse applies the window once more and divides by the sum of its squares, so
+unchanged spectra give back the samples.
 """
 
 from functools import lru_cache
@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 def to_spectra(audio: Float[Tensor, "*B N"], window: int, hop: int) -> Complex[Tensor, "*B T F"]:
-    """Transform every hop of the audio with what lies around it; half precision is raised to float32."""
+    """Transform every hop of the audio with its surroundings; half precision becomes float32."""
     audio = audio.to(torch.promote_types(audio.dtype, torch.float32))
     margin = _margin(window, hop)
     padded = F.pad(audio, (margin, margin + -audio.shape[-1] % hop))
@@ -26,7 +26,7 @@ def to_spectra(audio: Float[Tensor, "*B N"], window: int, hop: int) -> Complex[T
 
 
 def to_audio(spectra: Complex[Tensor, "B T F"], window: int, hop: int) -> Float[Tensor, "B N"]:
-    """Add the frames of spectra up to T * hop samples."""
+    """Overlap-add the frames of spectra to T * hop samples."""
     margin = _margin(window, hop)
     hann = unit_hann(window, spectra.real.dtype, spectra.device)
     frames = torch.fft.irfft(spectra, n=window) * hann
@@ -43,13 +43,15 @@ def _overlap_add(frames: Float[Tensor, "B T W"], hop: int) -> Float[Tensor, "B n
 
 def _margin(window: int, hop: int) -> int:
     if window <= hop or (window - hop) % 2:
-        raise ValueError(f"frames: expected a window longer than the hop by an even number, found {window} and {hop}")
+        raise ValueError(
+            f"frames: expected a window that exceeds the hop by an even number of samples, found {window} and {hop}"
+        )
     return (window - hop) // 2
 
 
 @lru_cache(maxsize=64)
 def unit_hann(window: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, " W"]:
-    """Give a window of energy one; a normal tensor even when first asked for in inference mode."""
+    """Return a window of unit energy, as a normal tensor even when first needed in inference mode."""
     with torch.inference_mode(False):
         hann = torch.hann_window(window, dtype=dtype, device=device)
         return hann / hann.square().sum().sqrt()

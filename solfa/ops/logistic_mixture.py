@@ -1,19 +1,19 @@
 """A mixture of logistic distributions over classes: exact probabilities, and draws (PixelCNN++, arXiv 1701.05517).
 
-Class k of C stands at x = 2k/(C - 1) - 1 and owns a cell of half a step to both sides; the cells of the first and the
-last class reach to infinity. Of a component with mean mu and scale s, the cell from a to b holds, with p = (b - mu)/s
-and m = (a - mu)/s,
+Class k of C is at x = 2k/(C - 1) - 1 and owns a cell of half a step to both sides; the cells of the first and last
+class extend to infinity. The cell from a to b holds this mass of a component with mean mu and scale s, where
+p = (b - mu)/s and m = (a - mu)/s:
 
     sigmoid(p) - sigmoid(m) = sigmoid(p) sigmoid(-m) (1 - exp(-(p - m))).
 
-The logarithm of the right side is a sum of three terms of one sign: nothing cancels, no case needs a threshold or a
-fallback, and neither value nor gradient ever becomes infinite. A border at infinity makes its factors one.
+The logarithm of the right side is a sum of three terms of the same sign: nothing cancels, no case needs a threshold or
+a fallback, and neither value nor gradient ever becomes infinite. A border at infinity turns its factors into one.
 
-All of it happens in steps of the grid, counted from its middle: there the borders of classes are exact in float32 up
-to C = 65,536, and mirroring a distribution mirrors its numbers. What remains is the one rounding that brings a mean to
-steps, so a result is exact for a mean within half a unit of the last place of the one given. So that every finite
-input has a finite value and gradient, means count as at most 1e12 from zero, and scales as at least e^-40 and at most
-e^60 steps; beyond these limits nothing changes any more, and gradients are zero.
+Everything is computed in steps of the grid, counted from its middle: there, class borders are exact in float32 up to
+C = 65,536, and mirroring a distribution mirrors its numbers. The only rounding left is converting a mean to steps, so a
+result is exact for a mean within half a unit in the last place of the given one. To give every finite input a finite
+value and gradient, means are clamped to 1e12 from zero and scales to between e^-40 and e^60 steps; beyond these limits
+nothing changes, and gradients are zero.
 """
 
 import math
@@ -30,12 +30,12 @@ from solfa.ops.temperature import TemperatureSemantics, check_temperature, draw_
 __all__ = ["class_range_log_prob", "interval_log_prob", "log_prob", "pmf", "sample", "sample_with"]
 
 MAX_EXACT_CLASSES = 1024
-"""Tempering exactly takes the probabilities of all classes, which is too much to do for each draw beyond this."""
+"""Exact temperatures need the probabilities of all classes; with more classes than this, that is too slow per draw."""
 
 LARGEST_MEAN = 1e12
 LOG_SCALE_LIMITS = (-40.0, 60.0)
 FAR = 1e30
-"""Stands for a border at infinity: even at the largest scale it is 8,700 scales away, where a sigmoid is one."""
+"""A border at infinity: even with the largest scale it is 8,700 scales away, where a sigmoid is one."""
 
 
 class _Components(NamedTuple):
@@ -53,7 +53,7 @@ def log_prob(
     classes: Int[Tensor, "*B"],
     num_classes: int,
 ) -> Float[Tensor, "*B"]:
-    """Give the log-probability of each class in nats; means and scales are in units of x, from -1 to 1.
+    """Return the log-probability of each class in nats; means and scales are in units of x, from -1 to 1.
 
     >>> import torch
     >>> from solfa.ops.logistic_mixture import log_prob, pmf
@@ -73,13 +73,13 @@ def class_range_log_prob(
     last: Int[Tensor, "*B"],
     num_classes: int,
 ) -> Float[Tensor, "*B"]:
-    """Give the log-probability of the classes `first` to `last`, both included, as one event.
+    """Return the log-probability of the classes `first` to `last`, inclusive, as one event.
 
-    What is no class, such as the -100 that pads a batch, is answered with NaN, not with a number to train on.
+    A number that is not a class, such as the -100 that pads a batch, gives NaN rather than a value to train on.
     """
     mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
     middle = (num_classes - 1) / 2
-    # Chosen by the class itself: at 16 bits, 33 classes on each side are nearer to full scale than 0.001.
+    # Decided by the class itself: at 16 bits, 33 classes on each side are within 0.001 of full scale.
     lower = (first - (middle + 0.5)).to(mixture.means.dtype).masked_fill(first == 0, -FAR)
     upper = (last - (middle - 0.5)).to(mixture.means.dtype).masked_fill(last == num_classes - 1, FAR)
     outside = (first < 0) | (last >= num_classes) | (first > last)
@@ -93,9 +93,9 @@ def interval_log_prob(
     lower: Float[Tensor, "*B"],
     upper: Float[Tensor, "*B"],
 ) -> Float[Tensor, "*B"]:
-    """Give the log-probability that x, before it was made a class, lies between borders that may be infinite.
+    """Return the log-probability that x, before rounding to a class, lies between borders that may be infinite.
 
-    This is what the cells of another grid hold, be it finer or coarser; the cells must not be empty.
+    This gives the probabilities of another grid's cells, finer or coarser; the cells must not be empty.
     """
     mixture = _in_steps(logits, means, log_scales, 1.0)
     dtype = mixture.means.dtype
@@ -108,9 +108,10 @@ def pmf(
     log_scales: Float[Tensor, "*B M"],
     num_classes: int,
 ) -> Float[Tensor, "*B {num_classes}"]:
-    """Give the probabilities of all classes.
+    """Return the probabilities of all classes.
 
-    Multiplied and not exponentiated: a logarithm near -11, as those of 16 bits are, is rounded by 5e-7 itself.
+    The factors are multiplied, not exponentiated: a logarithm near -11, typical for 16 bits, has a rounding error of
+    5e-7 itself.
     """
     mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
     borders = torch.arange(num_classes + 1, device=means.device).to(mixture.means.dtype) - num_classes / 2
@@ -131,7 +132,7 @@ def sample(
     temperature: float = 1.0,
     semantics: TemperatureSemantics = "heuristic",
 ) -> Int64[Tensor, "*B"]:
-    """Draw classes with a generator, as `sample_with` does with given numbers."""
+    """Draw classes with a generator; `sample_with` does it with given numbers."""
     uniforms = draw_uniforms((*logits.shape[:-1], logits.shape[-1] + 1), generator)
     return sample_with(logits, means, log_scales, num_classes, uniforms, temperature, semantics)
 
@@ -145,10 +146,10 @@ def sample_with(
     temperature: float = 1.0,
     semantics: TemperatureSemantics = "heuristic",
 ) -> Int64[Tensor, "*B"]:
-    """Draw classes with numbers in (0, 1): one per component to choose it, one more to draw from it.
+    """Draw classes with numbers in (0, 1): one per component to choose it, and one more to draw from it.
 
-    Temperature `heuristic` divides the logits by T and multiplies the scales with it, at any number of classes. That is
-    not p^(1/T): components that overlap, and those of different scales, change their weights otherwise. `exact` is.
+    The temperature `heuristic` divides the logits by T and multiplies the scales by T, for any number of classes. That
+    differs from p^(1/T) if components overlap or have different scales. `exact` is p^(1/T).
     """
     check_temperature(temperature)
     if temperature == 0:
@@ -158,7 +159,7 @@ def sample_with(
     mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
     gumbel = -(-uniforms[..., :-1].log()).log()
     logistic = uniforms[..., -1:].logit()
-    # Of logits / T + gumbel and logits + T gumbel the same is largest, and the second is never infinite.
+    # logits / T + gumbel and logits + T gumbel have the same maximum, and the second is never infinite.
     chosen = (mixture.log_weights + temperature * gumbel.to(mixture.means)).argmax(dim=-1, keepdim=True)
     scale = temperature * mixture.log_scales.gather(-1, chosen).exp()
     steps = mixture.means.gather(-1, chosen) + scale * logistic.to(mixture.means)
@@ -168,11 +169,11 @@ def sample_with(
 def _log_pmf(
     logits: Float[Tensor, "*B M"], means: Float[Tensor, "*B M"], log_scales: Float[Tensor, "*B M"], num_classes: int
 ) -> Float[Tensor, "*B {num_classes}"]:
-    """Give the logarithms of all probabilities, also of those that are zero in float32."""
+    """Return the logarithms of all probabilities, including those that are zero in float32."""
     if num_classes > MAX_EXACT_CLASSES:
         raise ConfigError(
             f"temperature: expected at most {MAX_EXACT_CLASSES} classes for exact semantics, found {num_classes}; "
-            "take heuristic, or temperature 1"
+            "use heuristic, or temperature 1"
         )
     shape = (*logits.shape[:-1], num_classes)
     logits, means, log_scales = (part[..., None, :].expand(*shape, -1) for part in (logits, means, log_scales))
@@ -202,5 +203,5 @@ def _log_mass(mixture: _Components, lower: Float[Tensor, "*B"], upper: Float[Ten
     below = logsigmoid((upper[..., None] - mixture.means) * inverse)
     above = logsigmoid((mixture.means - lower[..., None]) * inverse)
     width = (-torch.expm1((lower - upper)[..., None] * inverse)).log()
-    # The first two are added first: mirrored, they change places, and the sum stays the same to the bit.
+    # The first two are added first: mirroring swaps them, and the sum stays the same to the bit.
     return (mixture.log_weights + ((below + above) + width)).logsumexp(dim=-1)

@@ -3,9 +3,9 @@
     gradient = total_norm * sum_i  w_i / (sum_j w_j)  *  g_i / <|g_i|>
 
 g_i is the gradient of loss i with respect to the output and <|g_i|> the running average of its norm, so a weight is
-the share of a loss in the step, whatever the scale of the loss. The norm of a gradient is the sum over the clips of a
-batch of the Euclidean norm of each. Losses are means over clips, so this norm is the same for any batch size, and a
-batch that is dealt to several processes, with their norms averaged, gives the same step as the whole one.
+a loss's share of the step, whatever its scale. The norm of a gradient is the sum of the Euclidean norms of all clips in
+the batch. Losses are means over clips, so this norm is the same for any batch size, and a batch that is split among
+several processes, with their norms averaged, gives the same step as the whole batch.
 """
 
 import math
@@ -20,27 +20,27 @@ from torch import Tensor
 from solfa.config import Config, nearest
 
 EPSILON = 1e-12
-"""Keeps a loss that has had no gradient at all from dividing by zero."""
+"""Avoids dividing by zero for a loss that never had a gradient."""
 
 Average = Callable[[Float[Tensor, " L"]], Float[Tensor, " L"]]
 
 
 class Balanced(NamedTuple):
-    """What to send back through the decoder, and what it was made of."""
+    """The gradient to send back through the decoder, and what it was made from."""
 
     gradient: Float[Tensor, "B ..."]
     norms: Mapping[str, float]
-    """The running average of the norm of each loss's gradient, before any weight."""
+    """The running average of the norm of each loss's gradient, before weighting."""
 
 
 class BalancerConfig(Config):
-    """How losses are balanced; their weights are given where the losses are."""
+    """How to balance losses; the weights are set where the losses are."""
 
     rescale: bool = True
-    """False: the plain weighted sum of the losses."""
+    """False uses the plain weighted sum of the losses."""
     total_norm: float = Field(default=1.0, gt=0.0)
     ema_decay: float = Field(default=0.999, ge=0.0, le=1.0)
-    """1 averages over all steps alike, 0 looks at the current step only."""
+    """1 averages over all steps equally, 0 uses only the current step."""
 
     def build(self, weights: Mapping[str, float], average: Average | None = None) -> "Balancer":
         """Make a balancer; `average` is the mean over all processes."""
@@ -54,10 +54,10 @@ class BalancerConfig(Config):
 
 
 class Balancer:
-    """Turns losses into one gradient; what it remembers between steps is two numbers a loss.
+    """Turns losses into one gradient; between steps, it remembers two numbers per loss.
 
-    `weights` names every loss there can be. Each step counts those it is given (a discriminator may begin late) and
-    leaves out those of weight zero.
+    `weights` names every possible loss. Each step uses the losses it is given (a discriminator may start late), except
+    those of weight zero.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Balancer:
     ) -> None:
         for name, weight in weights.items():
             if not (math.isfinite(weight) and weight >= 0.0):
-                raise ValueError(f"Balancer: expected a weight of at least zero for {name!r}, found {weight}")
+                raise ValueError(f"Balancer: expected a weight of at least 0 for {name!r}, found {weight}")
         self.weights = dict(weights)
         self.rescale, self.total_norm, self.ema_decay = rescale, total_norm, ema_decay
         self._average = average
@@ -79,11 +79,11 @@ class Balancer:
         self._counts: dict[str, float] = {}
 
     def balance(self, losses: Mapping[str, Float[Tensor, ""]], output: Float[Tensor, "B ..."]) -> Balanced:
-        """Combine the gradients of the losses at `output`, on which each of them must depend.
+        """Combine the gradients of the losses at `output`; each loss must depend on it.
 
         The graph between the output and the losses is used up. Follow with `output.backward(gradient)`, or with
-        `loss_of_gradient` where a loss is expected. A norm that is not finite is in the gradient, where it will be
-        noticed, and never in the running averages.
+        `loss_of_gradient` where a loss is expected. A norm that is not finite shows up in the gradient, where it will
+        be noticed, but never enters the running averages.
         """
         weights = self._weights_of(losses)
         gradients = gradients_at(output, {name: losses[name] for name in weights})
@@ -98,11 +98,11 @@ class Balancer:
         return Balanced(combined, averages)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give plain numbers."""
+        """Return plain numbers."""
         return {"sums": dict(self._sums), "counts": dict(self._counts)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from the averages of `state_dict`; the weights stay those of this run's config."""
+        """Continue from saved averages; the weights remain those of this run's config."""
         self._sums = {str(name): float(value) for name, value in state["sums"].items()}
         self._counts = {str(name): float(value) for name, value in state["counts"].items()}
 
@@ -111,15 +111,17 @@ class Balancer:
             if name not in self.weights:
                 known = ", ".join(sorted(self.weights))
                 raise ValueError(
-                    f"Balancer: no weight for the loss {name!r}, only for {known}{nearest(name, self.weights)}"
+                    f"Balancer: there is no weight for the loss {name!r}, only for {known}{nearest(name, self.weights)}"
                 )
         weights = {name: self.weights[name] for name in losses if self.weights[name] > 0.0}
         if not weights:
-            raise ValueError(f"Balancer: expected a loss of positive weight, found {', '.join(losses) or 'no loss'}")
+            raise ValueError(
+                f"Balancer: expected a loss with a positive weight, found {', '.join(losses) or 'no loss'}"
+            )
         return weights
 
     def _observe(self, name: str, norm: float) -> float:
-        """Add a norm to its running average, which begins with the first norm instead of with zero."""
+        """Add a norm to its running average, which starts at the first norm instead of zero."""
         if math.isfinite(norm):
             self._sums[name] = self._sums.get(name, 0.0) * self.ema_decay + norm
             self._counts[name] = self._counts.get(name, 0.0) * self.ema_decay + 1.0
@@ -129,25 +131,25 @@ class Balancer:
 def gradients_at(
     output: Float[Tensor, "B ..."], losses: Mapping[str, Float[Tensor, ""]]
 ) -> dict[str, Float[Tensor, "B ..."]]:
-    """Take the gradient of each loss at the output and no further; keep the graph only until the last is taken."""
+    """Compute the gradient of each loss at the output and no further; free the graph after the last one."""
     gradients: dict[str, Tensor] = {}
     for count, (name, loss) in enumerate(losses.items(), start=1):
         gradient = None
         if loss.requires_grad and output.requires_grad:
             (gradient,) = torch.autograd.grad(loss, [output], retain_graph=count < len(losses), allow_unused=True)
         if gradient is None:
-            raise ValueError(f"Balancer: expected the loss {name!r} to depend on the output, found that it does not")
+            raise ValueError(f"Balancer: the loss {name!r} must depend on the output, but does not")
         gradients[name] = gradient
     return gradients
 
 
 def clip_norms(gradient: Float[Tensor, "B ..."]) -> Float[Tensor, " B"]:
-    """Measure the Euclidean norm of each clip's part."""
+    """Measure the Euclidean norm for each clip."""
     precision = torch.promote_types(gradient.dtype, torch.float32)
     norms: Tensor = torch.linalg.vector_norm(gradient.flatten(1), dim=1, dtype=precision)
     return norms
 
 
 def loss_of_gradient(output: Float[Tensor, "B ..."], gradient: Float[Tensor, "B ..."]) -> Float[Tensor, ""]:
-    """Make a number whose gradient at `output` is `gradient`, to add to other losses; its value means nothing."""
+    """Make a number whose gradient at `output` is `gradient`, to add to other losses; its value is meaningless."""
     return (output * gradient.detach()).sum()

@@ -1,14 +1,14 @@
 """Mel spectrograms in numpy, for pictures and for comparing two sounds.
 
-The mel scale is O'Shaughnessy's, 2595 log10(1 + f / 700). Triangles peak at one, so that a sine of amplitude one has
-about the same height in every band; a triangle is never narrower than two bins of the transform, so none is empty.
+The mel scale is O'Shaughnessy's, 2595 log10(1 + f / 700). Triangles peak at 1, so that a sine of amplitude 1 has about
+the same height in every band; a triangle is never narrower than two bins of the transform, so none is empty.
 """
 
 import numpy as np
 from jaxtyping import Float, Float32
 
 FRAMES_AT_ONCE = 512
-"""Frames are transformed in blocks, so that memory does not grow with the recording."""
+"""Frames are transformed in blocks, so that memory use does not grow with the recording."""
 
 
 def hz_to_mel(frequency_hz: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
@@ -24,7 +24,7 @@ def mel_to_hz(mel: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
 def mel_filters(
     num_bands: int, fft_size: int, sample_rate: int, max_hz: float, min_hz: float = 0.0
 ) -> Float[np.ndarray, "F bins"]:
-    """Weigh the bins of a transform for every band."""
+    """Compute the weights of a transform's bins for every band."""
     low, high = hz_to_mel(np.array([min_hz, max_hz]))
     edges = mel_to_hz(np.linspace(low, high, num_bands + 2))
     bin_hz = sample_rate / fft_size
@@ -64,5 +64,5 @@ def mel_spectrogram(
 
 
 def decibels(power: Float[np.ndarray, "*shape"], floor_db: float = -120.0) -> Float[np.ndarray, "*shape"]:
-    """Convert power to decibels, no lower than a floor."""
+    """Convert power to decibels, but no lower than a floor."""
     return np.asarray(10.0 * np.log10(np.maximum(power, 10.0 ** (floor_db / 10.0))))

@@ -1,13 +1,13 @@
 """Mu-law companding (ITU-T G.711's curve, as WaveNet and SaShiMi use it) at any number of classes.
 
-With Q classes and mu = Q - 1, the waveform x in [-1, 1] is bent by
+With Q classes and mu = Q - 1, the waveform x in [-1, 1] is companded by
 
     y = sign(x) log(1 + mu |x|) / log(1 + mu)
 
 and y is rounded to the nearest of Q equally spaced values -1, -1 + 2/mu, ..., 1 (class 0 .. Q - 1). Q is even, so the
-grid is symmetric and holds no zero: the two values nearest to silence are +-((1 + mu)^(1/mu) - 1) / mu, i.e. 8.6e-5
-at 8 bits and 2.6e-9 at 16 bits. Silence (and any tie) goes to the upper one, class Q / 2. A grid with an exact zero
-would have to give up the symmetry of its halves, and full scale on one side, and would not be what other tools write.
+grid is symmetric and has no zero: the two values closest to silence are +-((1 + mu)^(1/mu) - 1) / mu, i.e. 8.6e-5 at
+8 bits and 2.6e-9 at 16 bits. Silence (and any tie) goes to the upper one, class Q / 2. A grid with an exact zero would
+have to give up its symmetry, and full scale on one side, and would differ from what other tools write.
 """
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 def mulaw_encode(audio: Float[Tensor, "*shape"], num_classes: int) -> Int[Tensor, "*shape"]:
-    """Map a waveform to classes 0 .. num_classes - 1; what lies outside [-1, 1] is clipped.
+    """Map a waveform to classes 0 .. num_classes - 1; values outside [-1, 1] are clipped.
 
     >>> import torch
     >>> from solfa.ops import mulaw_decode, mulaw_encode

@@ -1,15 +1,15 @@
-"""Codebook patterns: in which order a language model reads and predicts the codes of a clip.
+"""Codebook patterns: the order in which a language model reads and predicts the codes of a clip.
 
-A layout says which frame codebook k holds at step s, and -1 where it holds none (there stands the special token).
+A layout says which frame codebook k has at step s, and -1 where it has none (the special token goes there).
 Three codebooks and four frames:
 
     parallel    0 1 2 3      delay   0 1 2 3 . .      flat   0 . . 1 . . 2 . . 3 . .      coarse_first   0 1 2 3 . . . .
                 0 1 2 3              . 0 1 2 3 .             . 0 . . 1 . . 2 . . 3 .                     . . . . 0 1 2 3
                 0 1 2 3              . . 0 1 2 3             . . 0 . . 1 . . 2 . . 3                     . . . . 0 1 2 3
 
-Every (frame, codebook) stands exactly once in a layout, so a layout can be taken back. The codes of one step are
-predicted from those of earlier steps only, independently of each other: `flat` is exact and K times as long, `delay`
-(MusicGen, arXiv 2306.05284) lets codebook k see codebook k - 1 of its frame at almost no cost.
+Every (frame, codebook) occurs exactly once in a layout, so a layout can be undone. The codes of one step are predicted
+only from those of earlier steps, independently of each other: `flat` is exact but K times as long, `delay` (MusicGen,
+arXiv 2306.05284) lets codebook k see codebook k - 1 of its frame at almost no cost.
 """
 
 from typing import Annotated, Literal
@@ -44,17 +44,17 @@ class Delay(Config):
 
     kind: Literal["delay"] = "delay"
     delays: tuple[int, ...] | None = None
-    """Steps per codebook; None stands for 0, 1, 2, ..."""
+    """Steps per codebook; None means 0, 1, 2, ..."""
 
     @field_validator("delays")
     @classmethod
     def _start_at_zero(cls, delays: tuple[int, ...] | None) -> tuple[int, ...] | None:
         if delays is not None and (not delays or min(delays) != 0):
-            raise ValueError("expected delays of which the smallest is 0")
+            raise ValueError("expected delays whose smallest is 0")
         return delays
 
     def of_codebooks(self, num_codebooks: int) -> tuple[int, ...]:
-        """Give the delay of each of so many codebooks."""
+        """Return the delay of each codebook."""
         delays = tuple(range(num_codebooks)) if self.delays is None else self.delays
         if len(delays) != num_codebooks:
             raise ConfigError(
@@ -68,7 +68,7 @@ class Delay(Config):
 
 
 class Flat(Config):
-    """One codebook a step, all codebooks of a frame before the next frame."""
+    """One codebook per step, all codebooks of a frame before the next frame."""
 
     kind: Literal["flat"] = "flat"
 
@@ -96,7 +96,7 @@ def _shifted(delays: list[int] | tuple[int, ...], num_frames: int) -> Int64[Tens
 
 
 def lay_out(codes: Int64[Tensor, "B K T"], layout: Int64[Tensor, "K S"], special: int) -> Int64[Tensor, "B K S"]:
-    """Put each code at its step, and `special` where a codebook holds no frame.
+    """Put each code at its step, and `special` where a codebook has no frame.
 
     >>> import torch
     >>> from solfa.ops import Delay, lay_out, take_back
@@ -115,17 +115,17 @@ def lay_out(codes: Int64[Tensor, "B K T"], layout: Int64[Tensor, "K S"], special
 def take_back(
     tokens: Int64[Tensor, "B K S"], layout: Int64[Tensor, "K S"], num_frames: int
 ) -> Int64[Tensor, "B K {num_frames}"]:
-    """Give the codes of the first `num_frames` frames: the inverse of `lay_out`."""
+    """Return the codes of the first `num_frames` frames: the inverse of `lay_out`."""
     return tokens.gather(2, steps_of(layout, num_frames).expand(len(tokens), -1, -1))
 
 
 def steps_of(layout: Int64[Tensor, "K S"], num_frames: int) -> Int64[Tensor, "K {num_frames}"]:
-    """Say at which step each codebook holds each of the first `num_frames` frames."""
+    """Return the step at which each codebook has each of the first `num_frames` frames."""
     # Sorted by frame, with the empty steps last, the first steps of a row are those of frames 0, 1, 2, ...
     empty_last = layout.masked_fill(layout < 0, torch.iinfo(layout.dtype).max)
     return empty_last.argsort(dim=1)[:, :num_frames]
 
 
 def lay_out_mask(mask: Bool[Tensor, "B T"], layout: Int64[Tensor, "K S"]) -> Bool[Tensor, "B K S"]:
-    """Say which steps hold a real code: False where there is none, or only that of a padded frame."""
+    """Return which steps have a real code: False where there is none, or only that of a padded frame."""
     return mask[:, layout.clamp(min=0)] & (layout >= 0)

@@ -1,8 +1,8 @@
-"""Drawing codes from logits: guidance, top-k, top-p, temperature.
+"""Draw codes from logits: guidance, top-k, top-p, temperature.
 
 A code is drawn by inverting the distribution function: with cumulative probabilities c_0 <= c_1 <= ... and one uniform
-number u, the draw is the first v with c_v > u. Each clip has a generator of its own that gives K numbers a step, so
-what a clip draws depends on its seed and its logits, and never on the clips beside it in the batch.
+number u, the draw is the first v with c_v > u. Each clip has its own generator, which gives K numbers per step, so a
+clip's draws depend on its seed and its logits, and never on the other clips in the batch.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from torch import Tensor
 def guide(
     conditional: Float[Tensor, "*B V"], unconditional: Float[Tensor, "*B V"], scale: float
 ) -> Float[Tensor, "*B V"]:
-    """Move the logits away from the unconditional ones (classifier-free guidance); a scale of one changes nothing."""
+    """Move the logits away from the unconditional ones (classifier-free guidance); a scale of 1 changes nothing."""
     return torch.lerp(unconditional, conditional, scale)
 
 
 def filter_logits(logits: Float[Tensor, "*B V"], top_k: int, top_p: float) -> Float[Tensor, "*B V"]:
-    """Put minus infinity where neither filter lets a code be drawn; a zero switches its filter off.
+    """Set the logits of codes that a filter rules out to minus infinity; 0 switches a filter off.
 
-    `top_k` keeps the k largest logits (and what equals the smallest of them); `top_p` then keeps the smallest set of
-    the most probable codes whose probability, among those left, is at least p.
+    `top_k` keeps the k largest logits (and any equal to the smallest of them); `top_p` then keeps the smallest set of
+    most probable codes whose probability, among those left, is at least p.
 
     >>> import torch
     >>> from solfa.ops import filter_logits
@@ -49,7 +49,7 @@ def draw(
     top_p: float,
     generators: Sequence[torch.Generator],
 ) -> Int64[Tensor, "B K"]:
-    """Draw a code per clip and codebook, each clip by its own generator (of the CPU); greedily at temperature 0.
+    """Draw one code per clip and codebook, each clip with its own CPU generator; greedily at temperature 0.
 
     >>> import torch
     >>> from solfa.ops import draw
@@ -66,11 +66,11 @@ def draw(
 
 
 def invert_distribution(probabilities: Float[Tensor, "*B V"], uniforms: Float[Tensor, "*B"]) -> Int64[Tensor, "*B"]:
-    """Find the first code whose cumulative probability is above the uniform number in [0, 1).
+    """Find the first code whose cumulative probability exceeds the uniform number in [0, 1).
 
-    A code of probability zero is never found: in float64 the number times the total stays below the total.
+    A code of probability zero is never found: in float64, the number times the total stays below the total.
     """
-    # MPS has no float64; there, the clamp below keeps a number that rounds up to the total inside the vocabulary.
+    # MPS has no float64; there, the clamp below keeps a number that rounds up to the total within the vocabulary.
     dtype = torch.float32 if probabilities.device.type == "mps" else torch.float64
     cumulative = probabilities.to(dtype).cumsum(dim=-1)
     wanted = uniforms.to(dtype)[..., None] * cumulative[..., -1:]

@@ -1,7 +1,7 @@
 """Diagonal state-space systems with complex modes (S4D, arXiv 2206.11893), as a convolution and as a recurrence.
 
-Every channel has Q modes, each standing for itself and its conjugate. Held constant between samples (zero-order hold),
-the continuous system x' = A x + B u, y = 2 Re(C x) + D u becomes, with dt the channel's step,
+Every channel has Q modes, each representing itself and its conjugate. With inputs held constant between samples
+(zero-order hold), the continuous system x' = A x + B u, y = 2 Re(C x) + D u becomes, with dt the channel's step,
 
     x_l = decay x_{l-1} + gain u_l          decay = exp(dt A),  gain = (exp(dt A) - 1) / A B
     y_l = 2 Re(C x_l) + D u_l               y_l has seen u_l
@@ -9,7 +9,7 @@ the continuous system x' = A x + B u, y = 2 Re(C x) + D u becomes, with dt the c
 so y = kernel * u + D u with kernel_l = 2 Re sum_q C gain decay^l. With l = i F + j each power is a coarse one times a
 fine one, decay^(i F) decay^j: about 2 sqrt(S) exponentials per mode and one matrix product instead of S exponentials.
 
-The functions keep the precision they are given. Give float32 or more, outside autocast: rounded to bfloat16, a decay of
+The functions keep the precision of their inputs. Use float32 or more, outside autocast: rounded to bfloat16, a decay of
 0.9995 becomes 1, and the recurrence never forgets.
 """
 
@@ -32,7 +32,7 @@ class System(NamedTuple):
     readout: Complex[Tensor, "D Q"]
     """C."""
     skip: Float[Tensor, "D"]
-    """D, what of the input goes straight to the output."""
+    """D, the part of the input that goes straight to the output."""
 
 
 class Powers(NamedTuple):
@@ -49,20 +49,20 @@ def discretise(
     skip: Float[Tensor, "D"],
     dt: Float[Tensor, "D"],
 ) -> System:
-    """Hold the input constant for `dt`; A and B are those of all channels (G = 1) or of each (G = D)."""
+    """Discretise with the input held constant for `dt`; A and B are shared (G = 1) or per channel (G = D)."""
     log_decay = dt[:, None] * a
     # exp(z) - 1 would lose all digits of small steps.
     return System(log_decay, _exp(log_decay.real, log_decay.imag), complex_expm1(log_decay) / a * b, c, skip)
 
 
 def complex_expm1(z: Complex[Tensor, "*shape"]) -> Complex[Tensor, "*shape"]:
-    """Compute exp(z) - 1 with the relative precision of its parts, by real functions that every device has."""
+    """Compute exp(z) - 1 with full relative precision of its parts, from real functions that every device has."""
     x, y = z.real, z.imag
     return torch.complex(torch.expm1(x) * y.cos() - 2 * (y / 2).sin().square(), x.exp() * y.sin())
 
 
 def powers_of(log_decay: Complex[Tensor, "D Q"], num_steps: int) -> Powers:
-    """Raise every decay to the powers 0 .. num_steps - 1 (and a few more, where they do not factorise)."""
+    """Raise every decay to the powers 0 .. num_steps - 1 (and a few more, if the number does not factorise)."""
     num_fine = 1 << ((num_steps - 1).bit_length() + 1) // 2
     num_coarse = -(-num_steps // num_fine)
     fine = torch.arange(num_fine, device=log_decay.device)
@@ -93,24 +93,24 @@ def _interleaved(z: Complex[Tensor, "*shape Q"]) -> Float[Tensor, "*shape q"]:
 
 
 def kernel_of(system: System, powers: Powers, num_steps: int) -> Float[Tensor, "D {num_steps}"]:
-    """Compute what the system answers to an impulse, but for the skip."""
+    """Compute the impulse response of the system, without the skip."""
     return sum_modes(system.readout * system.gain, powers, num_steps)
 
 
 def free_response(
     state: Complex[Tensor, "B D Q"], system: System, powers: Powers, num_steps: int
 ) -> Float[Tensor, "B D {num_steps}"]:
-    """Compute what the system still says of a state when nothing more comes in."""
+    """Compute the system's output from a state with no further input."""
     return sum_modes(system.readout * system.decay * state, powers, num_steps)
 
 
 def last_state(
     inputs: Float[Tensor, "B D S"], system: System, powers: Powers, state: Complex[Tensor, "B D Q"] | None = None
 ) -> Complex[Tensor, "B D Q"]:
-    """Compute the state after all inputs, that before them being `state`, or zero."""
+    """Compute the state after all inputs, starting from `state` or zero."""
     num_steps = inputs.shape[-1]
     num_coarse, num_fine = powers.coarse.shape[1], powers.fine.shape[1]
-    # The last input has decayed by the power 0: fill up before the first, and let powers fall with time.
+    # The last input has decayed by the power 0: pad before the first, and let powers fall with time.
     filled = F.pad(inputs, (num_coarse * num_fine - num_steps, 0)).view(*inputs.shape[:2], num_coarse, num_fine)
     within = filled @ _interleaved(powers.fine.flip(1))
     within = torch.view_as_complex(within.view(*within.shape[:-1], -1, 2))
@@ -137,7 +137,7 @@ def convolve(inputs: Float[Tensor, "B D S"], kernel: Float[Tensor, "D S"]) -> Fl
 
 
 class _Convolution(torch.autograd.Function):
-    """By FFT, forward and backward. Left to itself, autograd takes complex transforms of twice the length backward."""
+    """Convolution by FFT, forward and backward. Autograd alone would use complex transforms of twice the length."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, kernel: Tensor) -> Tensor:
@@ -167,5 +167,5 @@ def _causal_part(spectrum: Complex[Tensor, "*B F"], size: int, num_steps: int) -
 
 
 def fft_size(at_least: int) -> int:
-    """Find a size of one factor 3 or 5 and factors 2: transforms of large prime factors take several times as long."""
+    """Find a size with factors 2 and at most one 3 or 5: large prime factors make transforms several times slower."""
     return min(odd << max(0, (-(-at_least // odd) - 1).bit_length()) for odd in (1, 3, 5))

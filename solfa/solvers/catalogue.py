@@ -1,4 +1,4 @@
-"""From the name in a config to a solver class: one of Solfa's own, or `package.module:Class` of a user's."""
+"""Find the solver class that a config names: one of Solfa's own, or a user's `package.module:Class`."""
 
 import importlib
 from importlib.util import find_spec
@@ -14,7 +14,7 @@ SOLVERS = {
     "mot": "solfa.solvers.tasks.mot",
     "sashimi": "solfa.solvers.tasks.sashimi",
 }
-"""The tasks that come with Solfa, by the module that holds each; none is imported before it is asked for."""
+"""Solfa's own tasks and their modules; each is imported when first needed."""
 
 
 def find_solver(name: str) -> "type[StandardSolver[Any]]":
@@ -33,7 +33,9 @@ def find_solver(name: str) -> "type[StandardSolver[Any]]":
             )
         module_name = SOLVERS[module_name]
     elif not _exists(module_name):
-        raise ConfigError(f"solver: no module {module_name!r} on the Python path; check the name or set PYTHONPATH")
+        raise ConfigError(
+            f"solver: there is no module {module_name!r} on the Python path; check the name, or set PYTHONPATH"
+        )
     return _solver_of(module_name, class_name)
 
 
@@ -43,7 +45,7 @@ def _exists(module_name: str) -> bool:
     try:
         return find_spec(module_name) is not None
     except ModuleNotFoundError as error:
-        # Of a parent package; another name is something that the parent itself wants to import.
+        # The module or a parent of it; any other name is something that the module itself failed to import.
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
         return False
@@ -70,6 +72,6 @@ def _solver_of(module_name: str, class_name: str) -> "type[StandardSolver[Any]]"
     if len(found) != 1:
         raise ConfigError(
             f"solver: expected one subclass of StandardSolver in {module_name}, found {', '.join(found) or 'none'}; "
-            "name it as package.module:Class"
+            "write package.module:Class to name one"
         )
     return next(iter(found.values()))

@@ -1,4 +1,4 @@
-"""What a solver knows of the experiment it runs in: a folder, a name, and who watches."""
+"""What a solver knows about the experiment it runs in: a folder, a name, and a watcher."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class Experiment(NamedTuple):
         _write_json(self.folder / HISTORY, list(history))
 
     def write_stage(self, stage: str, epoch: int, metrics: Mapping[str, float]) -> None:
-        """Write what a stage found that was run alone."""
+        """Write the result of a stage that was run on its own."""
         _write_json(stage_path(self.folder, stage), {"epoch": epoch, "metrics": dict(metrics)})
 
 

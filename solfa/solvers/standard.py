@@ -1,12 +1,12 @@
-"""StandardSolver: the order of the stages of a training run, and what is kept of it.
+"""StandardSolver: run the stages of a training run in order, and keep its state.
 
     restore ──► for each epoch: train ──► valid ──► (evaluate) ──► (generate) ──► commit
                                  │         └ with averaged weights └ with the best weights so far
                                  └ exactly `optim.updates_per_epoch` updates, wherever they were interrupted
 
-A task is a class that extends this one directly and says how to build its model (`build_model`) and what to do with a
-batch (`run_step`). Everything else has a default that may be replaced: `build_dataloaders`, `best_metric`, `train`,
-`valid`, `evaluate`, `generate`.
+A task is a direct subclass that says how to build its model (`build_model`) and what to do with a batch (`run_step`).
+Everything else has a default that you can override: `build_dataloaders`, `best_metric`, `train`, `valid`, `evaluate`,
+`generate`.
 """
 
 import logging
@@ -46,9 +46,9 @@ logger = logging.getLogger(__name__)
 
 
 class StandardSolver(Generic[C]):
-    """Trains, validates, evaluates and generates, epoch by epoch; can be stopped and resumed between any updates.
+    """Trains, validates, evaluates and generates, epoch by epoch; can stop and resume between any two updates.
 
-    A task extends it directly, with two methods at the least:
+    A task extends it directly, with at least two methods:
 
     >>> import torch
     >>> from pathlib import Path
@@ -77,16 +77,16 @@ class StandardSolver(Generic[C]):
     """
 
     Config: ClassVar[type[SolverConfig]] = SolverConfig
-    """The model that validates the composed settings of this solver."""
+    """The pydantic model that validates this solver's settings."""
 
     Generator: ClassVar[type[ClipGenerator] | None] = None
-    """What generates with the trained weights, without this trainer; `solfa.load_model` builds it. None: nothing."""
+    """The class that `solfa.load_model` builds to generate with the trained weights, if there is one."""
 
     def __init__(self, cfg: C, experiment: Experiment) -> None:
         self.cfg, self.experiment = cfg, experiment
         self.fabric = start_fabric(cfg)
         self.epoch = 1
-        """The epoch that is running, counted from 1."""
+        """The current epoch, counted from 1."""
         self.num_updates = 0
         """Updates done in this epoch."""
         self.history: list[dict[str, Metrics]] = []
@@ -94,7 +94,7 @@ class StandardSolver(Generic[C]):
         """The clips of each stage."""
         self.dataloaders: dict[str, Any] = {}
         self.data_facts: dict[str, Any] = {}
-        """What the model must know of its data, in plain values; stored with the weights."""
+        """What the model needs to know about its data, in plain values; stored with the weights."""
         self._registry = Registry(self._attribute, partial(setattr, self))
         self._signals = StopSignals()
         self._stage: Stage | None = None
@@ -115,10 +115,10 @@ class StandardSolver(Generic[C]):
         self.start_ema()
         self._persistence = Persistence(self, self._registry)
 
-    # What a task says.
+    # What a task defines.
 
     def build_model(self) -> None:
-        """Make the networks and optimisers as attributes, and register them."""
+        """Create the networks and optimisers as attributes, and register them."""
         raise NotImplementedError
 
     def run_step(self, idx: int, batch: Any, metrics: Metrics) -> Metrics:
@@ -126,9 +126,11 @@ class StandardSolver(Generic[C]):
         raise NotImplementedError
 
     def build_dataloaders(self) -> None:
-        """Open the datasets of the config; a task with data of its own fills `self.dataloaders` instead."""
+        """Open the config's datasets; a task with its own data fills `self.dataloaders` instead."""
         if self.cfg.dset is None or self.cfg.dataset is None:
-            raise ConfigError("dset, dataset: expected both; choose a dset=NAME, or override build_dataloaders")
+            raise ConfigError(
+                "dset, dataset: expected both, found only one or none; set dset=NAME, or override build_dataloaders"
+            )
         self.sources = open_stages(self.cfg.dset)
         self.data_facts = data_facts(self.sources)
         for stage in ("train", "valid", "evaluate"):
@@ -143,15 +145,15 @@ class StandardSolver(Generic[C]):
             )
 
     def best_metric(self) -> str | None:
-        """Name the metric of the valid stage whose smallest value makes an epoch the best; None: the last is."""
+        """Name the validation metric whose lowest value marks the best epoch; None takes the last epoch."""
         return None
 
     def batch_weight(self, batch: Any) -> float:
-        """Say how much a batch counts in the mean of a metric."""
+        """Return the weight of a batch in the mean of a metric."""
         return float(len(batch)) if hasattr(batch, "__len__") else 1.0
 
     def summarise(self, means: Metrics) -> Metrics:
-        """Add to the means of a stage what follows from them and is no mean itself."""
+        """Add metrics that are derived from the means of a stage rather than averaged themselves."""
         return means
 
     def train(self) -> Metrics:
@@ -164,14 +166,14 @@ class StandardSolver(Generic[C]):
         return self.common_train_valid("evaluate")
 
     def generate(self) -> Metrics:
-        """Make examples to look at or listen to; by default nothing."""
+        """Make examples to look at or listen to; nothing by default."""
         return {}
 
     def load_pretrained(self, location: str) -> str:
         """Start from weights that were not trained here; say in one line what was loaded."""
         raise ConfigError(
             f"continue_from: expected an experiment (//sig/SIG) or a checkpoint file, found {location}; "
-            f"the solver {self.cfg.solver} knows no other weights"
+            f"the solver {self.cfg.solver} cannot load other weights"
         )
 
     # What a task calls.
@@ -181,7 +183,7 @@ class StandardSolver(Generic[C]):
         self._registry.add(self._registry.stateful, *names)
 
     def register_best(self, *names: str) -> None:
-        """Remember these modules as they were in the best epoch."""
+        """Keep the best epoch's weights of these modules."""
         check_modules(list(names), self._attribute, "best")
         self._registry.add(self._registry.best, *names)
 
@@ -203,7 +205,7 @@ class StandardSolver(Generic[C]):
         return self.fabric.global_rank == 0
 
     def update(self, loss: Tensor, *, model: str = "model", optimizer: str = "optimizer") -> Tensor | None:
-        """Go one step down the gradient (when all batches of the update are in); return the norm of the gradient."""
+        """Take a gradient step (once all batches of the update are in); return the norm of the gradient."""
         module, rule = self._attribute(model), self._attribute(optimizer)
         try:
             norm = step_down(
@@ -223,21 +225,21 @@ class StandardSolver(Generic[C]):
 
     def _blame(self, broken: NotFinite) -> str:
         ids = [clip_id for ids in gather_objects(self.fabric, getattr(self._batch, "ids", ())) for clip_id in ids]
-        clips = f"the clips of the batch are {', '.join(map(repr, ids))}; " if ids else ""
+        clips = f"the batch has the clips {', '.join(map(repr, ids))}; " if ids else ""
         saved = self._persistence.describe_saved()
         return (
-            f"epoch {self.epoch}, update {self.num_updates + 1}: {broken.found}; {clips}{saved}; look at these clips, "
+            f"epoch {self.epoch}, update {self.num_updates + 1}: {broken.found}; {clips}{saved}; check these clips, "
             "or lower the learning rate"
         )
 
     def start_ema(self) -> None:
-        """Begin the average of the weights anew, with what they are now."""
+        """Restart the average of the weights from their current values."""
         modules = {name: unwrapped(self._attribute(name)) for name in self._registry.ema}
         config = self.cfg.optim.ema
         self.ema: Ema | None = config.build(modules) if config is not None and modules else None
 
     def draw_clips(self, generator: ClipGenerator, requests: Sequence[ClipRequest]) -> list[GeneratedClip]:
-        """Draw each process's share of the clips, and show all of them to whoever watches the run."""
+        """Draw each process's share of the clips, and pass all of them to the run's watcher."""
         mine = requests[self.fabric.global_rank :: self.fabric.world_size]
         drawn = list(generator.draw(mine, {}, lambda done, total: self.stop_if_asked()))
         everyone = [clip for clips in gather_objects(self.fabric, drawn) for clip in clips]
@@ -246,12 +248,12 @@ class StandardSolver(Generic[C]):
         return everyone
 
     def load_best(self) -> None:
-        """Take the best weights of the experiment's folder, to look at them or to generate with them."""
+        """Load the best weights from the experiment's folder, to inspect them or generate with them."""
         states = self._persistence.best_states()
         missing = [name for name in self._registry.best if name not in states]
         if missing:
             raise ConfigError(
-                f"{self.experiment.folder}: expected trained weights of {', '.join(missing)}, found none; "
+                f"{self.experiment.folder}: expected trained weights for {', '.join(missing)}, found none; "
                 "train at least one epoch"
             )
         for name, state in states.items():
@@ -261,7 +263,7 @@ class StandardSolver(Generic[C]):
     # The order of things.
 
     def run(self) -> None:
-        """Restore what there is, and do what is left to do."""
+        """Restore the saved state, if any, and do the rest of the run."""
         self.experiment.folder.mkdir(parents=True, exist_ok=True)
         with self._signals, ExitStack() as stack:
             self.restore()
@@ -296,9 +298,9 @@ class StandardSolver(Generic[C]):
         self._persistence.save(RunPosition(self.epoch, self.num_updates, self.history, self.averages))
 
     def run_epoch(self) -> None:
-        """Run the stages of one epoch and keep what came of them."""
+        """Run the stages of one epoch and keep their results."""
         results: dict[str, Metrics] = {"train": self.run_stage("train")}
-        # What follows may take long and changes no training state: stopped there, the run goes on from here.
+        # The rest may take long and changes no training state: if stopped there, the run resumes from here.
         self._save()
         with self._averaged_weights():
             if "valid" in self.dataloaders:
@@ -373,16 +375,16 @@ class StandardSolver(Generic[C]):
         self._batch = self.fabric.to_device(batch)
         metrics = self.run_step(index, self._batch, {})
         if getattr(batch, "is_padding", False):
-            return  # the step was for the other processes, which exchange something in each
+            return  # the step was only to keep in sync with the other processes
         averages.add({name: value for name, value in metrics.items() if value is not None}, self.batch_weight(batch))
 
     def stop_if_asked(self) -> None:
-        """Leave a stage that changes nothing as soon as a signal arrives; every process gets its own."""
+        """Leave a stage that does not train as soon as a signal arrives; every process gets its own."""
         if self._signals.number:
             raise Stopped(self._signals.number)
 
     def _save_or_stop(self) -> None:
-        # Asking the others costs a GPU its queue of work, so there it is not done at every update.
+        # Asking the others drains a GPU's queue of work, so there it is not done at every update.
         if self.device.type != "cpu" and self.num_updates % 10:
             return
         number, save = agree(self.fabric, self._signals.number, int(self._persistence.is_due()))
@@ -392,7 +394,7 @@ class StandardSolver(Generic[C]):
             self._save()
 
     def _commit(self, results: dict[str, Metrics]) -> None:
-        """End the epoch: what is written now is what a later run sees."""
+        """End the epoch: later runs see what is written here."""
         for schedule in self.schedules.values():
             schedule.observe(results)
         self.history.append(results)
@@ -427,7 +429,7 @@ class StandardSolver(Generic[C]):
 
     def _attribute(self, name: str) -> Any:
         if not hasattr(self, name):
-            raise ConfigError(f"{type(self).__name__}: it has no attribute {name!r}; set it before registering it")
+            raise ConfigError(f"{type(self).__name__}: there is no attribute {name!r}; set it before registering it")
         return getattr(self, name)
 
     def _announce(self, stage: Stage, total: int) -> None:

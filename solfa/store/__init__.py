@@ -1,4 +1,4 @@
-"""The dataset format: arrays and clips in immutable files. Knows nothing of codecs."""
+"""The dataset format: arrays and clips in immutable files. Knows nothing about codecs."""
 
 from typing import TYPE_CHECKING
 

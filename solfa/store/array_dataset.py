@@ -1,4 +1,4 @@
-"""Write a whole dataset from arrays that already exist: what importing and tests need."""
+"""Write a whole dataset from existing arrays, for imports and tests."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
@@ -32,11 +32,11 @@ def append_arrays(
     clips_per_shard: int = 4096,
     on_clip: Callable[[int, int], None] = lambda done, total: None,
 ) -> Manifest:
-    """Append clips whose arrays exist already, a shard at a time; killed half-way, repeat the call to finish it.
+    """Append clips whose arrays already exist, one shard at a time; if killed half-way, repeat the call to finish.
 
-    Clips whose id the dataset has are passed over, so repeating a finished call changes nothing. The outcomes are gone
-    through several times, so pass something that can be iterated again and gives the same (a list, or an object whose
-    `__iter__` starts anew); reading arrays lazily keeps memory at one shard.
+    Clips whose id the dataset already has are skipped, so repeating a finished call changes nothing. `outcomes` is
+    iterated several times, so pass something that gives the same items each time (a list, or an object whose `__iter__`
+    starts over); reading arrays lazily keeps memory at one shard.
 
     >>> import numpy as np
     >>> from solfa.store import ArraySpec, DatasetInfo, Outcome, PlannedClip, append_arrays, open_dataset
@@ -52,20 +52,22 @@ def append_arrays(
     root = Path(root)
     counted = create_info(root, info)
     if counted.fingerprint != info.fingerprint:
-        raise StoreError(f"{root}: holds a dataset of other settings (fingerprint {counted.fingerprint[:16]}…)")
+        raise StoreError(
+            f"{root}: already holds a dataset with other settings (fingerprint {counted.fingerprint[:16]}…)"
+        )
     _write_missing_shards(root, info.array, outcomes, made_by, on_clip)
     while not _plan_new_clips(root, outcomes, clips_per_shard):
         _write_missing_shards(root, info.array, outcomes, made_by, on_clip)
     _write_missing_shards(root, info.array, outcomes, made_by, on_clip)
     manifest = finish(root)
     if manifest is None:
-        raise StoreError(f"{root}: another process planned more clips meanwhile; finish that run first")
+        raise StoreError(f"{root}: another process has planned more clips in the meantime; finish that run first")
     return manifest
 
 
 def _plan_new_clips(root: Path, outcomes: Iterable[Outcome], clips_per_shard: int) -> bool:
-    """Plan the clips that no part has; return False if another process took the part's number first."""
-    # Which part comes next is settled before looking at what is known: whoever publishes in between takes that name.
+    """Plan the clips that no part has yet; return False if another process took the part's number first."""
+    # Choose the part's number before looking at what is planned: whoever publishes in between takes that name.
     part = len(plan_parts(root))
     known = {clip_id for columns in iterate_plan_columns(root, ["id"]) for clip_id in columns["id"]}
     new = (outcome.clip.as_row() for outcome in outcomes if outcome.clip.id not in known)
@@ -83,7 +85,7 @@ def _write_missing_shards(
     made_by: Mapping[str, str],
     on_clip: Callable[[int, int], None],
 ) -> None:
-    """Write what is planned and not committed; the outcomes come in the order in which they were planned."""
+    """Write the planned shards that are not committed; outcomes come in the order they were planned."""
     done = set(committed_shards(root))
     missing = [shard for shard in list_shards(root) if shard.shard not in done]
     if not missing:
@@ -91,7 +93,7 @@ def _write_missing_shards(
     written, total = 0, sum(shard.num_clips for shard in missing)
     stream = iter(outcomes)
     for shard in missing:
-        # The lease only keeps `solfa gc` away; who else writes the shard writes the same.
+        # The lease only keeps `solfa gc` away; anyone else would write the same shard.
         lease = Lease.take(root, shard.shard) or nullcontext()
         with lease, ShardWriter(root, shard.shard, spec, made_by) as writer:
             for outcome in _outcomes_of(root, shard, stream):
@@ -106,7 +108,7 @@ def _outcomes_of(root: Path, shard: ShardOfPlan, stream: Iterator[Outcome]) -> I
         found = next((outcome for outcome in stream if outcome.clip.id == planned.id), None)
         if found is None:
             raise StoreError(
-                f"{root}: shard {shard.shard} of an earlier, unfinished run holds {planned.id!r}, which is not among "
+                f"{root}: shard {shard.shard} of an earlier, unfinished run has {planned.id!r}, which is not among "
                 "these clips; finish that run first"
             )
         yield found

@@ -9,7 +9,7 @@ from solfa.store.schema import Manifest
 
 
 def finish(root: Path) -> Manifest | None:
-    """Pin everything planned in a manifest, or return None while shards are missing; repeating it changes nothing."""
+    """Pin everything that is planned in a manifest, or return None while shards are missing; safe to repeat."""
     planned = [shard.shard for shard in list_shards(root)]
     if not set(planned) <= set(committed_shards(root)):
         return None

@@ -1,6 +1,6 @@
 """Read a dataset: clips by index, id or slice, as zero-copy views of memory-mapped files.
 
-Opening reads two small JSON files; the rows of a shard are read when one of its clips is asked for.
+Opening reads two small JSON files; the rows of a shard are read when one of its clips is needed.
 """
 
 from bisect import bisect_right
@@ -21,7 +21,7 @@ from solfa.store.shard_reader import Clip, FailedClip, ShardReader
 
 
 def open_dataset(path: str | Path, *, manifest: int | None = None, partial: bool = False) -> "Dataset":
-    """Open a dataset at its latest manifest (or a given one), or, with `partial`, whatever is committed so far.
+    """Open a dataset at its latest or a given manifest, or, with `partial`, whatever has been committed so far.
 
     >>> import solfa
     >>> solfa.open_dataset("music.solfa")
@@ -38,13 +38,15 @@ def open_dataset(path: str | Path, *, manifest: int | None = None, partial: bool
         planned, done = len(list_shards(root)), len(committed_shards(root))
         raise StoreError(
             f"{root}: unfinished, {done} of {planned} shards are committed; "
-            "run the same `solfa encode` again to finish, or open with partial=True"
+            "run the same `solfa encode` again to finish it, or open it with partial=True"
         )
     if manifest is not None and manifest not in existing:
-        raise StoreError(f"{root}: no manifest {manifest}, there are {existing}")
+        raise StoreError(f"{root}: there is no manifest {manifest}, only {existing}")
     pinned = read_manifest(root, manifest or existing[-1])
     if pinned.fingerprint != info.fingerprint:
-        raise StoreError(f"{root}: manifest {pinned.number} belongs to another dataset; the folder was mixed")
+        raise StoreError(
+            f"{root}: manifest {pinned.number} belongs to another dataset; files of two datasets were mixed"
+        )
     return Dataset(root, info, pinned.commits, pinned.digest)
 
 
@@ -52,7 +54,7 @@ class Dataset(Sequence[Clip]):
     """The clips of a dataset, or a selection of them, in a fixed order.
 
     It is a sequence: an index or an id gives a clip, a slice gives a dataset. Opening reads two small JSON files, and
-    arrays are views of memory-mapped files, so a large dataset costs nothing until it is used.
+    arrays are views of memory-mapped files, so a large dataset costs nothing until you use it.
 
     >>> import solfa
     >>> dataset = solfa.open_dataset("music.solfa")
@@ -75,14 +77,14 @@ class Dataset(Sequence[Clip]):
         self.path, self.info = path, info
         self._commits, self._manifest_digest = commits, manifest_digest
         self._rows = rows
-        """Indices into all clips of the commits; None for all of them in order."""
-        # A plain list: bisecting it takes a tenth of what numpy takes for one number.
+        """Indices into all committed clips; None for all of them in order."""
+        # A plain list: bisecting it for one number takes a tenth of the time numpy takes.
         self._starts = [0, *accumulate(commit.num_clips for commit in commits)]
         self._shards: dict[int, ShardReader] = {}
         self._num_clips = self._starts[-1] if rows is None else len(rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Open files stay behind: a loader's worker process opens its own.
+        # Open files are not pickled: a loader's worker process opens its own.
         kept = {key: value for key, value in self.__dict__.items() if key not in ("num_frames", "_by_id")}
         return {**kept, "_shards": {}}
 
@@ -119,7 +121,7 @@ class Dataset(Sequence[Clip]):
 
     def _locate(self, index: int) -> tuple[ShardReader, int]:
         if not -self._num_clips <= index < self._num_clips:
-            raise IndexError(f"clip {index} of a dataset of {self._num_clips}")
+            raise IndexError(f"clip {index} is out of range for a dataset of {self._num_clips} clips")
         if index < 0:
             index += self._num_clips
         position = index if self._rows is None else int(self._rows[index])
@@ -133,14 +135,14 @@ class Dataset(Sequence[Clip]):
 
     @cached_property
     def num_frames(self) -> np.ndarray[Any, Any]:
-        """Frames of every clip, int64."""
+        """The number of frames of every clip, int64."""
         lengths = [ShardReader(self.path, commit, self.info.array).num_frames for commit in self._commits]
         all_lengths = np.concatenate([np.zeros(0, np.int64), *lengths])
         return all_lengths if self._rows is None else all_lengths[self._rows]
 
     @property
     def digest(self) -> str:
-        """The hash of the pinned manifest and of the selection."""
+        """A hash of the pinned manifest and the selection."""
         if self._rows is None:
             return self._manifest_digest
         return value_sha256([self._manifest_digest, value_sha256(self._rows.tolist())])
@@ -149,16 +151,18 @@ class Dataset(Sequence[Clip]):
         """Keep the clips at `indices`, in that order."""
         given = np.asarray(indices).reshape(-1)
         if given.size and given.dtype.kind not in "iu":
-            raise TypeError(f"select takes integer indices, found {given.dtype}; of a mask use numpy.flatnonzero")
+            raise TypeError(f"select takes integer indices, found {given.dtype}; convert a mask with numpy.flatnonzero")
         wanted = given.astype(np.int64)
         if wanted.size and not (wanted.min() >= -len(self) and wanted.max() < len(self)):
-            raise IndexError(f"indices from {wanted.min()} to {wanted.max()} of a dataset of {len(self)} clips")
+            raise IndexError(
+                f"indices {wanted.min()} to {wanted.max()} are out of range for a dataset of {len(self)} clips"
+            )
         wanted = np.where(wanted < 0, wanted + len(self), wanted)
         rows = wanted if self._rows is None else self._rows[wanted]
         return Dataset(self.path, self.info, self._commits, self._manifest_digest, rows)
 
     def filter(self, keep: Callable[[Clip], bool]) -> "Dataset":
-        """Keep the clips for which `keep` says so."""
+        """Keep the clips for which `keep` returns True."""
         return self.select([index for index in range(len(self)) if keep(self[index])])
 
     @cached_property
@@ -174,11 +178,11 @@ class Dataset(Sequence[Clip]):
         """Find a clip by its id."""
         index = self._by_id.get(clip_id)
         if index is None:
-            raise KeyError(f"{self.path}: no clip {clip_id!r} among {len(self)}")
+            raise KeyError(f"{self.path}: none of {len(self)} clips has the id {clip_id!r}")
         return index
 
     def failures(self) -> list[FailedClip]:
-        """List the clips that could not be encoded, with the reasons."""
+        """List the clips that could not be encoded, with reasons."""
         return [
             failed
             for commit in self._commits
@@ -188,10 +192,10 @@ class Dataset(Sequence[Clip]):
 
     @property
     def num_failed(self) -> int:
-        """How many clips of the dataset failed."""
+        """How many clips could not be encoded."""
         return sum(commit.num_failed for commit in self._commits)
 
     @property
     def num_bytes(self) -> int:
-        """Size of the data and meta files."""
+        """The size of the data and meta files."""
         return sum(commit.data.size_bytes + commit.meta.size_bytes for commit in self._commits)

@@ -1,9 +1,9 @@
-"""Remove what killed runs left behind: temporary files, stale leases, and files that no commit names."""
+"""Remove what killed runs left behind: temporary files, stale leases, and files that no commit refers to."""
 
 from pathlib import Path
 
 from solfa.errors import StoreError
-from solfa.files.whole_files import TEMPORARY
+from solfa.files.whole_files import TEMPORARY, expect_real_folder, remove_files
 from solfa.store.layout import committed_shards, read_commit, read_info
 from solfa.store.lease import STALE_SECONDS, live_leases
 
@@ -30,7 +30,7 @@ def _unnamed(root: Path, files: list[Path]) -> list[Path]:
 
 
 def collect_garbage(root: str | Path, *, dry_run: bool = False) -> list[Path]:
-    """Remove the leftovers and list them; refuse while an encoder is at work, whose files they may be.
+    """Remove the leftovers and list them; refuse while an encoder is running, since they may be its files.
 
     >>> from solfa.store import collect_garbage
     >>> collect_garbage("music.solfa")
@@ -38,12 +38,13 @@ def collect_garbage(root: str | Path, *, dry_run: bool = False) -> list[Path]:
     """
     root = Path(root)
     read_info(root)
+    _refuse_links(root)
     _refuse_while_at_work(root)
     if dry_run:
         return leftovers(root)
-    # The order matters. Emptying .tmp takes the unfinished commit from a process that only seemed dead, so nothing
-    # below can be committed any more by it. A process that starts now holds its lease until it has committed: if
-    # there is none after the files were listed, the commits read last name all of them that count.
+    # The order matters. Emptying .tmp removes the unfinished commit of a process that only seemed dead, so it can no
+    # longer commit any of the files below. A process that starts now holds its lease until it has committed: if there
+    # is no lease after the files were listed, the commits read last refer to every file that counts.
     temporary = _remove(_temporary_files(root))
     folder = root / TEMPORARY
     if folder.is_dir() and not any(folder.iterdir()):
@@ -54,15 +55,20 @@ def collect_garbage(root: str | Path, *, dry_run: bool = False) -> list[Path]:
 
 
 def _remove(paths: list[Path]) -> list[Path]:
-    for path in paths:
-        path.unlink(missing_ok=True)
+    for folder in sorted({path.parent for path in paths}):
+        remove_files(folder, [path.name for path in paths if path.parent == folder])
     return paths
+
+
+def _refuse_links(root: Path) -> None:
+    for name in (TEMPORARY, "data", "meta", "commit", "plan", "manifest"):
+        expect_real_folder(root / name)
 
 
 def _refuse_while_at_work(root: Path) -> None:
     alive = live_leases(root)
     if alive:
         raise StoreError(
-            f"{root}: an encoder is at work on shard {alive[0]} (or was, less than {STALE_SECONDS:.0f} s ago); "
-            "wait until it ends and try again"
+            f"{root}: an encoder is working on shard {alive[0]} (or was, less than {STALE_SECONDS:.0f} s ago); "
+            "wait until it is done and try again"
         )

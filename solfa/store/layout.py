@@ -1,15 +1,15 @@
-"""Where the files of a dataset are, and which of them exist.
+"""Where a dataset's files are, and which of them exist.
 
     music.solfa/
       dataset.json                 settings and array schema, written first
       plan/00000.parquet           the frozen list of clips; later parts append to it
       data/00017-<hash>.arrow      arrays
       meta/00017-<hash>.parquet    one row per clip
-      commit/00017.json            the shard exists when this exists
+      commit/00017.json            the shard exists once this exists
       manifest/000001.json         a finished state, which readers pin
-      .tmp/                        what is being written, and who is at work
+      .tmp/                        files being written, and leases of running encoders
 
-Every file is create-only, so each step only ever adds to what the steps before it left.
+Files are only ever created, never changed, so each step only adds to what the steps before it left.
 """
 
 import re
@@ -28,22 +28,22 @@ R = TypeVar("R", bound=Config)
 
 
 def info_path(root: Path) -> Path:
-    """Name the settings file."""
+    """Return the path of the settings file."""
     return root / "dataset.json"
 
 
 def plan_path(root: Path, part: int) -> Path:
-    """Name one part of the plan."""
+    """Return the path of one part of the plan."""
     return root / "plan" / f"{part:05d}.parquet"
 
 
 def commit_path(root: Path, shard: int) -> Path:
-    """Name the commit of one shard."""
+    """Return the path of a shard's commit."""
     return root / "commit" / f"{shard:05d}.json"
 
 
 def manifest_path(root: Path, number: int) -> Path:
-    """Name one manifest."""
+    """Return the path of a manifest."""
     return root / "manifest" / f"{number:06d}.json"
 
 
@@ -58,13 +58,13 @@ def is_dataset(root: str | Path) -> bool:
 
 
 def expect_new_dataset(root: Path) -> None:
-    """Refuse to make a dataset where there is something else; what a killed run left is nothing."""
+    """Refuse to make a dataset where there is something else, apart from leftovers of a killed run."""
     expected = "a new or empty folder, or a Solfa dataset"
     expect_free(root, "choose another `dest`", expected=expected, is_ours=lambda name: name == TEMPORARY)
 
 
 def numbered(folder: Path, suffix: str, digits: int) -> list[int]:
-    """List the numbers of the files `<number><suffix>` in a folder, in order; other spellings are other files."""
+    """List the numbers of the files `<number><suffix>` in a folder, in order; other names are ignored."""
     if not folder.is_dir():
         return []
     pattern = re.compile(rf"([0-9]{{{digits}}}|[1-9][0-9]{{{digits},}}){re.escape(suffix)}")
@@ -88,7 +88,7 @@ def manifests(root: Path) -> list[int]:
 
 def _read(model: type[R], path: Path, what: str) -> R:
     try:
-        values = read_object(path, StoreError, f"{path}: {what}", "the file was damaged")
+        values = read_object(path, StoreError, f"{path}: {what}", "the file is damaged")
     except FileNotFoundError:
         raise StoreError(f"{path}: {what} is missing") from None
     except OSError as error:
@@ -96,7 +96,7 @@ def _read(model: type[R], path: Path, what: str) -> R:
     try:
         return parse_config(model, values, str(path))
     except ConfigError as error:
-        raise StoreError(f"{what} is damaged or of another version: {error}") from None
+        raise StoreError(f"{what} is damaged, or from another version: {error}") from None
 
 
 def read_info(root: Path) -> DatasetInfo:
@@ -104,11 +104,11 @@ def read_info(root: Path) -> DatasetInfo:
     path = info_path(root)
     if not path.is_file():
         found = "a folder without dataset.json" if root.is_dir() else "no such folder"
-        raise StoreError(f"{root}: expected a Solfa dataset, found {found}; `solfa encode SOURCE {root}` makes one")
+        raise StoreError(f"{root}: expected a Solfa dataset, found {found}; make one with `solfa encode SOURCE {root}`")
     version = _peek_version(path)
     if version not in (None, FORMAT_VERSION):
         raise StoreError(
-            f"{path}: format version {version}, this Solfa reads version {FORMAT_VERSION}; update Solfa to read it"
+            f"{path}: format version {version}, but this Solfa reads version {FORMAT_VERSION}; update Solfa to read it"
         )
     return _read(DatasetInfo, path, "dataset.json")
 
@@ -117,14 +117,16 @@ def _peek_version(path: Path) -> object:
     try:
         return read_object(path, StoreError).get("format_version")
     except (OSError, StoreError):
-        return None  # reading it for good says what is wrong
+        return None  # the full read says what is wrong
 
 
 def read_commit(root: Path, shard: int) -> Commit:
     """Read the commit of one shard."""
     commit = _read(Commit, commit_path(root, shard), "the commit")
     if commit.shard != shard:
-        raise StoreError(f"{commit_path(root, shard)}: holds the commit of shard {commit.shard}; the file was renamed")
+        raise StoreError(
+            f"{commit_path(root, shard)}: this is the commit of shard {commit.shard}; the file was renamed"
+        )
     return commit
 
 
@@ -134,7 +136,7 @@ def read_manifest(root: Path, number: int) -> Manifest:
 
 
 def create_info(root: Path, info: DatasetInfo) -> DatasetInfo:
-    """Write dataset.json unless it exists; return the one that counts."""
+    """Write dataset.json unless it exists; return the one that is there."""
     create_once(root, info_path(root), record_bytes(info))
     return read_info(root)
 
@@ -147,7 +149,7 @@ def create_numbered_manifest(root: Path, manifest_of: Callable[[int], Manifest])
         manifest = manifest_of(number)
         if existing:
             latest = read_manifest(root, existing[-1])
-            # Someone who was faster may have pinned what was appended since `manifest` was made: never fall back.
+            # A faster process may have pinned clips that were appended since `manifest` was made: never go back.
             if latest.digest == manifest.digest or len(latest.plans) > len(manifest.plans):
                 return latest
         if create_once(root, manifest_path(root, number), record_bytes(manifest)):
@@ -155,5 +157,5 @@ def create_numbered_manifest(root: Path, manifest_of: Callable[[int], Manifest])
 
 
 def file_record(path: Path, sha256: str, name: str | None = None) -> FileRecord:
-    """Describe a file that was just written."""
+    """Make the record of a file that was just written."""
     return FileRecord(name=name or path.name, size_bytes=path.stat().st_size, sha256=sha256)

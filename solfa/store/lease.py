@@ -1,7 +1,7 @@
-"""Hints about who is at work on which shard, so that two encoders rarely do the same work.
+"""Hints about who is working on which shard, so that two encoders rarely do the same work.
 
-A lease is a file whose age, and whose owner where that can be asked, say whether the work goes on. Nothing depends on
-it for correctness: if clocks lie or a lease is lost, a shard is encoded twice and the first commit wins.
+A lease is a file; its age, and its owner if it runs on this machine, show whether the work is still going on. It is not
+needed for correctness: if clocks are wrong or a lease is lost, a shard is encoded twice and the first commit wins.
 """
 
 import os
@@ -18,17 +18,17 @@ BEAT_SECONDS = 10.0
 
 
 def lease_path(root: Path, shard: int) -> Path:
-    """Name the lease of one shard."""
+    """Return the path of a shard's lease."""
     return root / TEMPORARY / f"lease-{shard:05d}"
 
 
 def is_leased(root: Path, shard: int) -> bool:
-    """Say whether somebody seems to be at work on a shard."""
+    """Say whether someone seems to be working on a shard."""
     return _is_fresh(lease_path(root, shard))
 
 
 def live_leases(root: Path) -> list[int]:
-    """List the shards that somebody seems to be at work on."""
+    """List the shards that someone seems to be working on."""
     paths = sorted((root / TEMPORARY).glob("lease-*"))
     return [int(path.name.removeprefix("lease-")) for path in paths if _is_fresh(path)]
 
@@ -47,7 +47,7 @@ def _owner() -> str:
 
 
 def _is_dead(owner: str) -> bool:
-    """Say whether the owner is a process of this machine that no longer exists."""
+    """Say whether the owner is a process on this machine that no longer exists."""
     host, _, pid = owner.partition(" ")
     if host != platform.node() or not pid.isdigit():
         return False
@@ -56,7 +56,7 @@ def _is_dead(owner: str) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        pass  # it exists and belongs to somebody else
+        pass  # it exists and belongs to another user
     return False
 
 
@@ -71,9 +71,9 @@ class Lease:
 
     @classmethod
     def take(cls, root: Path, shard: int) -> "Lease | None":
-        """Claim a shard unless somebody else seems to have it; a stale claim is taken over."""
+        """Claim a shard unless someone else seems to have it; a stale claim is taken over."""
         path = lease_path(root, shard)
-        # Signed before it gets its name: a lease that names nobody would keep the shard from everybody.
+        # Signed before it gets its name: a lease without an owner would block the shard for everyone.
         signed = temporary_path(root, "claim")
         try:
             signed.write_text(_owner())
@@ -90,10 +90,10 @@ class Lease:
             try:
                 os.utime(self._path)
             except FileNotFoundError:
-                return  # somebody thought we were gone; only a hint is lost
+                return  # someone thought we were gone; only a hint is lost
 
     def release(self) -> None:
-        """Give the shard up; releasing twice is harmless."""
+        """Release the shard; releasing twice is harmless."""
         self._over.set()
         self._thread.join()
         self._path.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """The frozen plan on disk: one Parquet file per part, one row group per shard, one row per clip.
 
-A worker reads the row group of the shard it works on and nothing else, so its memory does not grow with the plan.
+A worker reads only the row group of the shard it works on, so its memory does not grow with the plan.
 """
 
 import json
@@ -55,10 +55,10 @@ class PlannedClip:
     member_offset: int = 0
     member_size: int = 0
     start: int = 0
-    """First sample of the recording, at its own rate."""
+    """The first sample, at the recording's own rate."""
     stop: int = 0
     num_samples: int = 0
-    """Length at the codec's sample rate; clips of equal length may share a batch."""
+    """The length at the codec's sample rate; clips of equal length can share a batch."""
     source_sample_rate: int = 0
     source_num_channels: int = 0
     source_num_samples: int = 0
@@ -66,20 +66,25 @@ class PlannedClip:
     caption: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-    """Why it cannot be encoded, known before trying."""
+    """Why it cannot be encoded, if that is known in advance."""
 
     def as_row(self) -> dict[str, Any]:
-        """Spell it as the columns of the plan."""
+        """Convert it to the columns of the plan."""
         return {**asdict(self), "metadata": metadata_text(self.metadata)}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "PlannedClip":
-        """Invert `as_row`."""
-        return cls(**{**row, "metadata": json.loads(row["metadata"])})
+        """Invert `as_row`; a place that cannot be in a recording is a ValueError."""
+        clip = cls(**{**row, "metadata": json.loads(row["metadata"])})
+        # Of imported clips the length of the recording is not known.
+        end = clip.source_num_samples or clip.stop
+        if clip.error is None and not 0 <= clip.start <= clip.stop <= end:
+            raise ValueError(f"clip {clip.id!r} is from sample {clip.start} to {clip.stop} of {end}")
+        return clip
 
 
 def metadata_text(metadata: Mapping[str, Any]) -> str:
-    """Spell metadata as a JSON object; half a surrogate pair, which UTF-8 cannot hold, stays a JSON escape."""
+    """Write metadata as a JSON object; an unpaired surrogate, which UTF-8 cannot encode, stays a JSON escape."""
     text = json.dumps(metadata, ensure_ascii=False, sort_keys=True)
     try:
         text.encode()
@@ -116,20 +121,20 @@ def _open_part(root: Path, part: int) -> pq.ParquetFile:
         if file.schema_arrow.equals(PLAN_SCHEMA):
             return file
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{path}: the plan cannot be read ({error}); the file was damaged") from None
+        raise StoreError(f"{path}: the plan cannot be read ({error}); the file is damaged") from None
     file.close()
-    raise StoreError(f"{path}: its columns are not those of a plan; the file was replaced")
+    raise StoreError(f"{path}: its columns are not those of a plan; another file took its place")
 
 
 def _read_group(file: pq.ParquetFile, path: Path, group: int, columns: list[str] | None = None) -> pa.Table:
     try:
         return file.read_row_group(group, columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{path}: row group {group} cannot be read ({error}); the file was damaged") from None
+        raise StoreError(f"{path}: row group {group} cannot be read ({error}); the file is damaged") from None
 
 
 def list_shards(root: Path) -> list[ShardOfPlan]:
-    """List all planned shards; numbers run on from part to part."""
+    """List all planned shards; numbering continues from part to part."""
     parts = plan_parts(root)
     if parts != list(range(len(parts))):
         raise StoreError(f"{root / 'plan'}: expected parts 0 to {len(parts) - 1}, found {parts}; a file is missing")
@@ -150,11 +155,13 @@ def read_shard_plan(root: Path, shard: ShardOfPlan) -> list[PlannedClip]:
         try:
             return [PlannedClip.from_row(row) for row in rows.to_pylist()]
         except ValueError as error:
-            raise StoreError(f"{path}: row group {shard.row_group} holds broken text ({error})") from None
+            raise StoreError(
+                f"{path}: row group {shard.row_group} has a broken row ({error}); the file is damaged"
+            ) from None
 
 
 def iterate_plan_columns(root: Path, columns: list[str]) -> Iterator[dict[str, list[Any]]]:
-    """Go through some columns of the whole plan, a shard at a time."""
+    """Iterate over some columns of the whole plan, one shard at a time."""
     for part in plan_parts(root):
         with _open_part(root, part) as file:
             for group in range(file.num_row_groups):
@@ -162,7 +169,7 @@ def iterate_plan_columns(root: Path, columns: list[str]) -> Iterator[dict[str, l
 
 
 def plan_record(root: Path, part: int) -> PlanRecord:
-    """Describe one part for a manifest."""
+    """Make the record of one part for a manifest."""
     path = plan_path(root, part)
     with _open_part(root, part) as file:
         return PlanRecord(

@@ -14,7 +14,7 @@ FORMAT_VERSION = 1
 
 ROWS_PER_BATCH = 256
 BYTES_PER_BATCH = 16 << 20
-"""A record batch of a data file is closed at whichever comes first."""
+"""A record batch of a data file ends at whichever limit comes first."""
 
 DType = Literal["uint16", "uint32", "float16", "float32"]
 
@@ -34,7 +34,7 @@ class ArraySpec(Config):
     @model_validator(mode="after")
     def _kind_fits_dtype(self) -> "ArraySpec":
         if (self.kind == "codes") != (self.codebook_size is not None):
-            raise ValueError("codebook_size belongs to codes, and only to codes")
+            raise ValueError("codes need a codebook_size, and only codes have one")
         if (self.kind == "codes") != self.dtype.startswith("uint"):
             raise ValueError(f"{self.kind} cannot be stored as {self.dtype}")
         if self.codebook_size is not None and self.codebook_size - 1 > np.iinfo(self.dtype).max:
@@ -63,15 +63,15 @@ class DatasetInfo(Config):
     """The text that loads the codec again (a name, a path, a Hub id)."""
     array: ArraySpec
     parts: Mapping[str, Any]
-    """Everything that changes the numbers, by name."""
+    """Every setting that affects the numbers, by name."""
     fingerprint: str
 
     @model_validator(mode="after")
     def _fingerprint_is_of_the_parts(self) -> "DatasetInfo":
         if self.fingerprint != value_sha256(self.parts):
-            raise ValueError("the fingerprint is not the hash of the parts")
+            raise ValueError("the fingerprint is not the hash of its parts")
         if self.parts.get("array") != self.array.model_dump():
-            raise ValueError("the array is not the one the fingerprint was made of")
+            raise ValueError("the array does not match the fingerprint")
         return self
 
     @classmethod
@@ -96,11 +96,11 @@ class Commit(Config):
     data: FileRecord
     meta: FileRecord
     num_clips: int = Field(ge=0)
-    """Clips that have an array; the failed ones are counted beside them."""
+    """Clips that have an array; failed ones are counted separately."""
     num_failed: int = Field(ge=0)
     num_frames: int = Field(ge=0)
     num_samples: int = Field(ge=0)
-    """Waveform samples that the arrays stand for, at the codec's sample rate."""
+    """Waveform samples that the arrays represent, at the codec's sample rate."""
     made_by: Mapping[str, str]
     """Versions and device type, or where the arrays were imported from."""
 
@@ -123,17 +123,17 @@ class Manifest(Config):
 
     @property
     def digest(self) -> str:
-        """The hash of what it pins: two manifests of equal content are the same dataset."""
+        """A hash of what it pins: two manifests with equal content are the same dataset."""
         return value_sha256(self.model_dump(mode="json", exclude={"number"}))
 
 
 def record_bytes(record: Config) -> bytes:
-    """Serialise a record the one way it is written to disk."""
+    """Serialise a record exactly as it is written to disk."""
     return canonical_json(record.model_dump(mode="json")) + b"\n"
 
 
 def data_schema(spec: ArraySpec) -> pa.Schema:
-    """Name the columns of a data file; the array is flattened frame by frame."""
+    """Return the columns of a data file; the array is flattened frame by frame."""
     item = pa.from_numpy_dtype(spec.numpy_dtype)
     return pa.schema(
         [

@@ -1,6 +1,7 @@
-"""Read one shard: its meta rows, and its arrays as views of the memory-mapped data file."""
+"""Read one shard: its meta rows, and its arrays as views into the memory-mapped data file."""
 
 import json
+import zlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +25,7 @@ class FailedClip(NamedTuple):
 
 
 class Clip:
-    """One clip: its array, and what is known about it, read when asked for.
+    """One clip: its array, and what is known about it, read on demand.
 
     >>> import solfa
     >>> clip = solfa.open_dataset("music.solfa")["drums/loop.flac"]
@@ -54,7 +55,7 @@ class Clip:
 
     @property
     def num_samples(self) -> int:
-        """Length of the waveform at the codec's sample rate."""
+        """The length of the waveform at the codec's sample rate."""
         return int(self._value("num_samples"))
 
     @property
@@ -83,6 +84,14 @@ class Clip:
         described = ("sample_rate", "num_channels", "num_samples", "format")
         return found | {name: self._value(f"source_{name}") for name in described}
 
+    def check(self) -> None:
+        """Compare the array with the checksum that was stored beside it; a damaged one is an error."""
+        if zlib.crc32(np.ascontiguousarray(self.array).data) != self._value("checksum"):
+            raise StoreError(
+                f"{self._shard.data_path}: the array of clip {self.id!r} was damaged; `solfa verify --repair` encodes "
+                "its shard again"
+            )
+
     def _value(self, column: str) -> Any:
         return self._shard.stored.column(column)[self._row].as_py()
 
@@ -95,8 +104,13 @@ class ShardReader:
         self._meta = root / "meta" / commit.meta.name
         self._commit, self._spec = commit, spec
 
+    @property
+    def data_path(self) -> Path:
+        """The file of the arrays."""
+        return self._data
+
     def __getstate__(self) -> dict[str, Any]:
-        # What was read and mapped stays behind: a pickled clip takes its own array along, not the whole file.
+        # Caches and mappings are not pickled: a pickled clip takes its own array along, not the whole file.
         return {name: self.__dict__[name] for name in ("_data", "_meta", "_commit", "_spec")}
 
     def clip(self, row: int) -> Clip:
@@ -118,12 +132,12 @@ class ShardReader:
         offset, length, frames = (
             pc.fill_null(columns.column(name), -1).to_numpy() for name in ("byte_offset", "byte_length", "num_frames")
         )
-        # Neither offset + length nor frames * bytes_per_frame: hostile numbers may wrap round.
+        # Neither offset + length nor frames * bytes_per_frame: hostile numbers could overflow.
         outside = (offset < 0) | (length < 0) | (length > size - offset) | (offset % dtype.itemsize != 0)
         whole_frames, rest = np.divmod(length, self._spec.bytes_per_frame)
         if (outside | (whole_frames != frames) | (rest != 0)).any() or size == 0:
-            raise StoreError(f"{self._meta}: byte ranges do not fit {self._data.name}; run `solfa verify`")
-        # Closed at once: the mapping stays, and a thousand open shards hold no file descriptor.
+            raise StoreError(f"{self._meta}: its byte ranges do not fit {self._data.name}; run `solfa verify`")
+        # Closed right away: the mapping stays, and a thousand open shards take no file descriptors.
         with pa.memory_map(str(self._data)) as file:
             mapped = file.read_buffer()
         values = np.frombuffer(mapped, dtype, count=size // dtype.itemsize)
@@ -133,28 +147,28 @@ class ShardReader:
 
     @cached_property
     def num_frames(self) -> np.ndarray[Any, Any]:
-        """Frames of every clip, int64."""
+        """The number of frames of every clip, int64."""
         return np.asarray(self._read_meta(["status", "num_frames"]).column("num_frames"), np.int64)
 
     @cached_property
     def ids(self) -> list[str]:
-        """Ids of every clip."""
+        """The ids of all clips."""
         return self._read_meta(["status", "id"]).column("id").to_pylist()  # type: ignore[no-any-return]
 
     @cached_property
     def stored(self) -> pa.Table:
-        """Meta rows of the clips that have an array."""
+        """The meta rows of the clips that have an array."""
         return self._read_meta(META_SCHEMA.names).combine_chunks()
 
     def failures(self) -> list[FailedClip]:
-        """List the clips that have none."""
+        """List the clips without an array."""
         table = self._read_meta(["status", "id", "error", "uri"], status="failed")
         return [FailedClip(row["id"], row["error"] or "unknown", row["uri"]) for row in table.to_pylist()]
 
     def _read_meta(self, columns: Sequence[str], status: str = "ok") -> pa.Table:
         _expect_size(self._meta, self._commit.meta.size_bytes)
         try:
-            # Not pq.read_table, which imports pyarrow.dataset and, where it is installed, pandas: half a second.
+            # Not pq.read_table, which imports pyarrow.dataset and, if installed, pandas: half a second.
             with pq.ParquetFile(self._meta) as file:
                 table = file.read(columns=list(columns), use_threads=False)
         except (pa.ArrowException, OSError, KeyError) as error:
@@ -174,7 +188,7 @@ def _expect_size(path: Path, size: int) -> int:
     try:
         found = path.stat().st_size
     except FileNotFoundError:
-        raise StoreError(f"{path}: missing, though it is committed; run `solfa verify`") from None
+        raise StoreError(f"{path}: missing, although it was committed; run `solfa verify`") from None
     if found != size:
         raise StoreError(f"{path}: expected {size} bytes, found {found}; run `solfa verify`")
     return found

@@ -1,11 +1,11 @@
 """Write one shard: arrays as they come, then the meta rows, then the commit that makes the shard exist.
 
-.tmp/data…    record batches of arrays, one clip a row       ─┐ fsync, named after their content
+.tmp/data…    record batches of arrays, one row per clip     ─┐ fsync, named after their content
 .tmp/meta…    where each array is, and what the clip is      ─┘
 .tmp/commit…  names both files; gets its own name last, and only once
 
-The commit waits in .tmp before the first file is published, so that garbage collection, which empties .tmp before it
-removes anything else, stops a writer that only seemed dead from committing files that are gone.
+The commit is in .tmp before the first file is published. Garbage collection empties .tmp before it removes anything
+else, so a writer that only seemed dead cannot commit files that are gone.
 """
 
 import zlib
@@ -37,12 +37,12 @@ from solfa.store.schema import (
 )
 
 MAX_ELEMENTS = 2**31 - 1
-"""An Arrow list counts its elements in 32 bits."""
+"""An Arrow list counts its elements with 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one planned clip: an array, or the reason why there is none."""
+    """The result for one planned clip: an array, or the reason why there is none."""
 
     clip: PlannedClip
     array: np.ndarray[Any, Any] | None = None
@@ -78,7 +78,7 @@ class ShardWriter:
             temporary.unlink(missing_ok=True)
 
     def add(self, outcome: Outcome) -> None:
-        """Take the next clip; its array is converted to the dataset's dtype, refusing what does not fit."""
+        """Add the next clip; its array is converted to the dataset's dtype, refusing values that do not fit."""
         if outcome.array is None:
             self._rows.append(_meta_row(outcome, self._spec, num_frames=0, checksum=None))
             return
@@ -118,7 +118,7 @@ class ShardWriter:
             self._publish(commit)
         except FileNotFoundError as error:
             raise StoreError(
-                f"{self._root}: shard {self._shard} lost its unfinished files ({error.filename}); "
+                f"{self._root}: the unfinished files of shard {self._shard} are gone ({error.filename}), because "
                 "`solfa gc` took this process for dead; run the same command again"
             ) from None
         return read_commit(self._root, self._shard)
@@ -150,7 +150,7 @@ class ShardWriter:
         )
 
     def _locate_arrays(self) -> None:
-        """Fill in where each array lies in the data file, as byte ranges that need no Arrow to read."""
+        """Fill in where each array is in the data file, as byte ranges that can be read without Arrow."""
         stored = iter(row for row in self._rows if row["status"] == "ok")
         for offset, length in array_ranges(self._data, self._spec):
             row = next(stored)
@@ -158,7 +158,7 @@ class ShardWriter:
 
 
 def array_ranges(path: Path, spec: ArraySpec) -> list[tuple[int, int]]:
-    """List the byte offset and length of every array of a data file, as Arrow lays them out."""
+    """List the byte offset and length of every array in a data file, as Arrow lays them out."""
     itemsize = spec.numpy_dtype.itemsize
     ranges: list[tuple[int, int]] = []
     with pa.memory_map(str(path)) as source:
@@ -168,7 +168,7 @@ def array_ranges(path: Path, spec: ArraySpec) -> list[tuple[int, int]]:
         reader = pa.ipc.open_file(source)
         for index in range(reader.num_record_batches):
             column = reader.get_batch(index).column("array")
-            # Arrow points the buffer of a batch without any frame somewhere else than into the file.
+            # For a batch without frames, Arrow's buffer does not point into the file.
             begin = column.values.buffers()[1].address - base if len(column.values) else 0
             bounds = column.offsets.to_numpy().astype(np.int64) * itemsize + begin
             ranges += zip(bounds[:-1].tolist(), np.diff(bounds).tolist(), strict=True)

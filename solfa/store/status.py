@@ -1,4 +1,4 @@
-"""How far a dataset is: planned, committed, failed, at work."""
+"""The progress of a dataset: planned, committed, failed, in progress."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -28,12 +28,12 @@ class Status(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        """Whether a manifest pins all that is planned."""
+        """Whether a manifest pins everything that is planned."""
         return self.latest_manifest is not None and self.pinned_shards >= self.planned_shards
 
 
 def read_status(root: str | Path) -> Status:
-    """Count what a dataset has and what it still lacks; reads only small files.
+    """Count what a dataset has and what is still missing; reads only small files.
 
     >>> from solfa.store import read_status
     >>> status = read_status("music.solfa")

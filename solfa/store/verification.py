@@ -1,7 +1,7 @@
-"""Prove that a dataset is what it claims to be: every file against its hash, every clip against the plan.
+"""Prove that a dataset is what it claims to be: check every file against its hash and every clip against the plan.
 
-Each check yields `Problem`s instead of raising, so that one run lists everything that is wrong. Only without a readable
-dataset.json there is nothing to check against.
+Each check yields `Problem`s instead of raising, so that one run lists everything that is wrong. Only an unreadable
+dataset.json raises, since there is nothing to check against.
 """
 
 import re
@@ -33,7 +33,7 @@ from solfa.store.shard_writer import array_ranges
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, and the file it is wrong in."""
+    """One thing that is wrong, and the file it is in."""
 
     path: str
     message: str
@@ -47,11 +47,11 @@ class Verification(NamedTuple):
     num_bytes: int
     problems: list[Problem]
     leftovers: list[str]
-    """Harmless files of killed runs, which `solfa gc` removes."""
+    """Harmless files left by killed runs, which `solfa gc` removes."""
 
 
 def verify(root: str | Path, on_shard: Callable[[int, int], None] = lambda done, total: None) -> Verification:
-    """Check every file, hash, length and row of a dataset; `on_shard(done, total)` is told after each shard.
+    """Check every file, hash, length and row of a dataset; `on_shard(done, total)` is called after each shard.
 
     >>> from solfa.store import verify
     >>> found = verify("music.solfa")
@@ -100,7 +100,7 @@ def _check_finished(root: Path, planned: Collection[int], committed: list[int]) 
     try:
         pinned = max((len(read_manifest(root, number).commits) for number in manifests(root)), default=None)
     except StoreError:
-        return  # the check of the manifests says what is wrong
+        return  # checking the manifests will say what is wrong
     if pinned is None or pinned < len(planned):
         found = f"no manifest pins all {len(planned)} planned shards"
         yield Problem("manifest", f"unfinished: {found}; run the same `solfa encode` again")
@@ -118,7 +118,7 @@ def _check_plan(root: Path) -> Iterator[Problem]:
 def _check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem]:
     path, name = root / folder / record.name, f"{folder}/{record.name}"
     if not path.is_file():
-        yield Problem(name, "missing, though the dataset names it")
+        yield Problem(name, "missing, although the dataset refers to it")
     elif path.stat().st_size != record.size_bytes:
         yield Problem(name, f"expected {record.size_bytes} bytes, found {path.stat().st_size}")
     elif (found := file_sha256(path)) != record.sha256:
@@ -128,7 +128,7 @@ def _check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem
 def _check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | None, spec: ArraySpec) -> list[Problem]:
     damaged = [*_check_file(root, "data", commit.data), *_check_file(root, "meta", commit.meta)]
     if planned is not None and commit.shard not in planned:
-        damaged.append(Problem(f"commit/{commit.shard:05d}.json", "committed, but no part of the plan has this shard"))
+        damaged.append(Problem(f"commit/{commit.shard:05d}.json", "committed, but this shard is not in the plan"))
     if damaged or planned is None:
         return damaged
     try:
@@ -137,7 +137,7 @@ def _check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | N
         rows = _check_rows(root, commit, planned[commit.shard], meta)
         return [*rows, *_check_counts(commit, meta), *_check_arrays(root, commit, meta, spec)]
     except (pa.ArrowException, OSError, StoreError) as error:
-        return [Problem(f"meta/{commit.meta.name}", f"cannot be read: {error}")]
+        return [Problem(f"meta/{commit.meta.name}", f"cannot be read ({error})")]
 
 
 def _check_rows(root: Path, commit: Commit, planned: ShardOfPlan, meta: pa.Table) -> Iterator[Problem]:
@@ -165,7 +165,7 @@ def _check_counts(commit: Commit, meta: pa.Table) -> Iterator[Problem]:
     for name, count in found.items():
         if count != (claimed := getattr(commit, name)):
             path = f"commit/{commit.shard:05d}.json"
-            yield Problem(path, f"says {name} {claimed}, meta/{commit.meta.name} holds {count}")
+            yield Problem(path, f"says {name} {claimed}, but meta/{commit.meta.name} has {count}")
 
 
 def _check_arrays(root: Path, commit: Commit, meta: pa.Table, spec: ArraySpec) -> Iterator[Problem]:
@@ -178,7 +178,7 @@ def _check_arrays(root: Path, commit: Commit, meta: pa.Table, spec: ArraySpec) -
             yield Problem(name, "its columns are not those of this dataset")
             return
         if array_ranges(path, spec) != [(row["byte_offset"], row["byte_length"]) for row in rows]:
-            yield Problem(name, "the byte ranges in meta are not where the arrays are")
+            yield Problem(name, "the arrays are not at the byte ranges given in meta")
             return
         position = 0
         for index in range(reader.num_record_batches):
@@ -206,15 +206,15 @@ def _check_clip(found: tuple[str, int, np.ndarray[Any, Any]], row: dict[str, Any
     if not num_frames == row["num_frames"] == len(values) / spec.width:
         yield f"{len(values)} values are not {row['num_frames']} frames of {spec.width}"
     if zlib.crc32(values.tobytes()) != row["checksum"]:
-        yield "its checksum does not fit"
+        yield "its checksum does not match"
     if spec.codebook_size is not None and values.size and int(values.max()) >= spec.codebook_size:
-        yield f"holds code {int(values.max())}, the codebook has {spec.codebook_size} entries"
+        yield f"it has code {int(values.max())}, but the codebook has {spec.codebook_size} entries"
 
 
 def _check_manifests(root: Path, commits: dict[int, Commit], fingerprint: str) -> Iterator[Problem]:
     numbers = manifests(root)
     for number in sorted(set(range(1, max(numbers, default=0))) - set(numbers)):
-        yield Problem(f"manifest/{number:06d}.json", "missing, though a later manifest exists")
+        yield Problem(f"manifest/{number:06d}.json", "missing, although a later manifest exists")
     for number in numbers:
         name = str(manifest_path(root, number).relative_to(root))
         try:
@@ -227,7 +227,7 @@ def _check_manifests(root: Path, commits: dict[int, Commit], fingerprint: str) -
         yield from _check_pinned_plans(root, name, manifest)
         for commit in manifest.commits:
             if not (path := commit_path(root, commit.shard)).exists():
-                yield Problem(str(path.relative_to(root)), f"missing, though {name} pins it")
+                yield Problem(str(path.relative_to(root)), f"missing, although {name} pins it")
             elif commit.shard in commits and commits[commit.shard] != commit:
                 found = f"is not the commit that {name} pins: one of the two was damaged or replaced"
                 yield Problem(str(path.relative_to(root)), found)
@@ -239,7 +239,7 @@ def _check_pinned_plans(root: Path, name: str, manifest: Manifest) -> Iterator[P
         yield from (Problem(path, f"{message} (according to {name})") for path, message in damaged)
         try:
             if not damaged and plan_record(root, part) != record:
-                yield Problem(name, f"describes plan/{part:05d}.parquet otherwise than it is")
+                yield Problem(name, f"its description of plan/{part:05d}.parquet does not match the file")
         except StoreError as error:
             yield Problem(f"plan/{part:05d}.parquet", str(error))
 
@@ -257,4 +257,4 @@ def _check_foreign_files(root: Path) -> Iterator[Problem]:
     for folder, pattern in _NAMES.items():
         for path in sorted((root / folder).glob("*")):
             if not pattern.fullmatch(path.name) or not path.is_file():
-                yield Problem(f"{folder}/{path.name}", "is not a file that Solfa wrote; remove it")
+                yield Problem(f"{folder}/{path.name}", "not written by Solfa; remove it")

@@ -1,4 +1,4 @@
-"""Pages a person looks at."""
+"""What people look at: HTML pages, and output in the terminal."""
 
 from typing import TYPE_CHECKING
 

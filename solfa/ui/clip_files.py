@@ -1,10 +1,10 @@
-"""Write what a model generates into the experiment's folder, to listen to and to look at.
+"""Write generated clips into the experiment's folder, to listen to and look at.
 
 samples/
   index.html        all epochs on one page, the latest first
   12/NAME.wav       the audio, float
   12/NAME.png       its mel spectrogram
-  12/NAME.json      what it was made from; written last, so what has one is complete
+  12/NAME.json      what it was made from; written last, so a clip that has one is complete
 """
 
 import json
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class SampleWriter(Watcher):
-    """Writes the clips of every `generate` stage below `folder/samples`, and the page that plays them."""
+    """Writes the clips of every `generate` stage to `folder/samples`, and the page that plays them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / SAMPLES
@@ -45,11 +45,11 @@ class SampleWriter(Watcher):
         for clip in clips:
             write_sample(clip, folder)
         page = write_index(self.folder)
-        logger.info("generate: %d clips of epoch %d in %s; open %s", len(clips), epoch, folder, page)
+        logger.info("generate: wrote %d clips of epoch %d to %s; open %s", len(clips), epoch, folder, page)
 
 
 def write_sample(clip: GeneratedClip, folder: Path, extension: str = ".wav") -> None:
-    """Write one clip as audio, picture and metadata, none of them ever half-written."""
+    """Write one clip as audio, picture and metadata; no file is ever half-written."""
     stem, audio = flat_name(clip.name), clip.samples()
     write_audio(folder / f"{stem}{extension}", audio, clip.sample_rate)
     if audio.size:
@@ -68,7 +68,7 @@ def write_sample(clip: GeneratedClip, folder: Path, extension: str = ".wav") -> 
 
 
 def write_index(folder: Path) -> Path:
-    """Write the page of everything below `folder`; it is made of the files alone, so a resumed run shows all epochs."""
+    """Write the page for everything in `folder`; it is made from the files alone, so a resumed run shows all epochs."""
     page = folder / SAMPLES_PAGE
     title = f"Samples of {folder.resolve().parent.name}"
     replace_atomically(page, render_samples(title, read_samples(folder)).encode("utf-8"))
@@ -96,9 +96,9 @@ def _read(path: Path) -> Sample:
 def _refuse_twins(clips: Sequence[GeneratedClip]) -> None:
     (name, times), *_ = Counter(clip.name for clip in clips).most_common(1)
     if times > 1:
-        raise ConfigError(f"generate: {times} clips are called {name!r}, expected a name of its own for each")
+        raise ConfigError(f"generate: expected unique clip names, found {times} clips called {name!r}")
 
 
 def _plain(value: Any) -> Any:
-    """Spell foreign values in metadata: arrays and tensors as lists, anything else as text."""
+    """Convert other values in metadata: arrays and tensors to lists, anything else to text."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) or hasattr(value, "tolist") else str(value)

@@ -1,8 +1,8 @@
-"""Files to listen to while clips are drawn: `NAME.partial.wav`, until the clip is complete or rejected.
+"""Files to listen to while clips are being drawn: `NAME.partial.wav`, until the clip is complete or rejected.
 
 blocks of audio ──► NAME.partial.wav ──┬── complete ──► NAME.wav, NAME.png, NAME.json
                                        ├── rejected ──► removed
-                                       └── stopped  ──► stays, and plays
+                                       └── stopped  ──► stays and can be played
 """
 
 from collections.abc import Collection
@@ -22,29 +22,29 @@ _SUFFIX = ".partial"
 
 
 def partial_path(folder: Path, name: str) -> Path:
-    """Say where the beginning of a clip stands."""
+    """Return the path of a clip's partial file."""
     return folder / f"{flat_name(name)}{_SUFFIX}.wav"
 
 
 def refuse_ambiguous(names: Collection[str]) -> None:
-    """Refuse clips of which one is called as the beginning of another."""
+    """Refuse a clip whose name is that of another clip's partial file."""
     known = set(names)
     for name in names:
         if f"{name}{_SUFFIX}" in known:
             raise ConfigError(
-                f"clip {name + _SUFFIX!r}: {name + _SUFFIX}.wav is where the beginning of {name!r} stands; "
-                "name it otherwise, or use `stream=False`"
+                f"clip {name + _SUFFIX!r}: {name + _SUFFIX}.wav is used for the start of {name!r}; "
+                "choose another name, or use `stream=False`"
             )
 
 
 @final
 class PartialSamples:
-    """The clips that are being drawn into a folder; left without a fault, only what was completed stays."""
+    """The clips that are being drawn into a folder; if all goes well, only the completed ones stay."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.paths: dict[str, Path] = {}
-        """The files of all clips that have begun and are neither complete nor rejected."""
+        """The files of all clips that were started and are neither complete nor rejected."""
         self._growing: dict[str, GrowingWav] = {}
 
     def append(self, block: AudioBlock) -> None:
@@ -55,11 +55,11 @@ class PartialSamples:
             self.paths[block.name] = path
         self._growing[block.name].append(block.audio.numpy())
         if block.is_last:
-            # Where clips may be rejected, all are drawn before the first is complete: more than files may be open.
+            # If clips can be rejected, all are drawn before the first is complete, which may be more than can be open.
             self._growing.pop(block.name).close()
 
     def complete(self, clip: GeneratedClip, extension: str) -> None:
-        """Write a whole clip as audio, picture and metadata, and remove its beginning."""
+        """Write a complete clip as audio, picture and metadata, and remove its partial file."""
         write_sample(clip, self.folder, extension)
         self.paths.pop(clip.name).unlink()
 

@@ -14,7 +14,7 @@ def test_the_demo_goes_the_whole_way_and_says_how_close_the_clips_are(tmp_path: 
     result = run_demo(tmp_path / "demo", say=told.append)
     assert result.report.codec == "solfa_24khz:num_codebooks=8"
     assert (result.report.clips, result.report.failed, result.verification.problems) == (13, 1, [])
-    assert "encoding it with solfa_24khz" in told
+    assert any("solfa_24khz" in line for line in told)
     assert len(result.scores) == len(list(result.decoded.rglob("*.wav"))) >= 4
     assert all(math.isfinite(score.signal_to_noise_db) and score.mel_distance_db > 0 for score in result.scores)
     page = result.page.read_text(encoding="utf-8")

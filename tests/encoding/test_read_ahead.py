@@ -40,17 +40,17 @@ def test_a_clip_is_read_at_the_codecs_rate(clip, tmp_path):
 
 def test_a_file_that_changed_since_it_was_planned_is_not_read(clip, tmp_path):
     write_tone(tmp_path / "a.wav", 0.6)
-    assert "changed since it was planned" in decode_clip(clip, target(tmp_path))
+    assert "changed" in decode_clip(clip, target(tmp_path))
 
 
 def test_a_file_that_was_only_touched_counts_as_changed(clip, tmp_path):
     os.utime(tmp_path / "a.wav", ns=(1, 1))
-    assert "changed since it was planned" in decode_clip(clip, target(tmp_path))
+    assert "changed" in decode_clip(clip, target(tmp_path))
 
 
 def test_a_file_that_disappeared_is_a_reason(clip, tmp_path):
     (tmp_path / "a.wav").unlink()
-    assert decode_clip(clip, target(tmp_path)) == "disappeared since it was planned"
+    assert "disappeared" in decode_clip(clip, target(tmp_path))
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

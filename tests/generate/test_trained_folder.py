@@ -74,9 +74,19 @@ def test_settings_that_are_none_get_one_sentence(trained: Callable[..., Path], c
     folder = trained()
     (folder / "config.json").write_text(content)
     with pytest.raises((ConfigError, StoreError), match=keyword):
-        load_model(folder)
+        load_model(folder, trust_code=True)
+
+
+def test_code_of_others_is_not_run_unless_it_is_trusted(
+    trained: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evilmod.py").write_text("raise SystemExit('this ran')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="trust_code"):
+        load_model(trained(solver="evilmod:Solver"))
 
 
 def test_a_task_that_does_not_say_how_it_generates_is_refused(trained: Callable[..., Path]) -> None:
     with pytest.raises(ConfigError, match="attribute Generator"):
-        build_model(read_trained(trained()))
+        build_model(read_trained(trained()), trust_code=True)

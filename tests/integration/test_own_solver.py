@@ -107,7 +107,7 @@ def test_own_solver_is_trained_killed_resumed_and_listened_to(
     assert (state["epoch"], state["num_updates"]) < (3, 0), "killed before it was done"
 
     run(own_folder, monkeypatch, *TRAIN)
-    assert "from its own folder" in (experiment / "solver.log.0").read_text()
+    assert "resuming" in (experiment / "solver.log.0").read_text()
     history = json.loads((experiment / "history.json").read_text())
     assert [set(epoch) for epoch in history] == [
         {"train", "valid", "evaluate"},
@@ -116,7 +116,19 @@ def test_own_solver_is_trained_killed_resumed_and_listened_to(
     assert history[1]["evaluate"]["loss"] < history[0]["evaluate"]["loss"] < 5.6
     assert same_run(unbroken(experiment / "config.json", own_folder / "unbroken"), experiment)
 
-    run(own_folder, monkeypatch, "generate", experiment.name, "--seconds", "0.05", "--num", "2", "--out", "drawn")
+    run(
+        own_folder,
+        monkeypatch,
+        "generate",
+        experiment.name,
+        "--trust-code",
+        "--seconds",
+        "0.05",
+        "--num",
+        "2",
+        "--out",
+        "drawn",
+    )
     drawn = [soundfile.read(own_folder / f"drawn/clip-{index:03d}.wav") for index in range(2)]
     assert [(len(audio), rate) for audio, rate in drawn] == [(200, 4000)] * 2
     assert (drawn[0][0] != drawn[1][0]).any() and drawn[0][0].any()

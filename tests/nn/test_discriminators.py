@@ -87,7 +87,7 @@ def test_gradients_reach_the_generator_and_not_a_frozen_discriminator(num_sample
 def test_freezing_is_undone_after_an_error_and_leaves_what_was_frozen_before():
     discriminator = SMALL.build(1)
     first = next(discriminator.parameters()).requires_grad_(False)
-    with pytest.raises(ValueError, match="expected audio of 1 channels"), frozen(discriminator):
+    with pytest.raises(ValueError, match="1 channels"), frozen(discriminator):
         assert not any(parameter.requires_grad for parameter in discriminator.parameters())
         discriminator(torch.randn(1, 2, 50))
     assert not first.requires_grad

@@ -137,8 +137,8 @@ def test_snake_and_no_weight_norm_and_no_lstm_are_parts_like_any_other() -> None
     ("values", "fault"),
     [
         ({"strides": ()}, "strides"),
-        ({"compress": 9, "num_filters": 4}, "expected compress up to num_filters 4, found 9"),
-        ({"causal": False, "trim_right_ratio": 0.5}, "expected causal with a trim_right_ratio"),
+        ({"compress": 9, "num_filters": 4}, r"compress .*num_filters \(4\), found 9"),
+        ({"causal": False, "trim_right_ratio": 0.5}, "trim_right_ratio .*0.5"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(values: dict[str, Any], fault: str) -> None:

@@ -77,9 +77,9 @@ def test_feature_matching_moves_only_the_fake_and_survives_empty_maps():
 def test_nothing_to_judge_is_refused():
     with pytest.raises(ValueError, match="at least one discriminator"):
         Hinge().generator_loss([])
-    with pytest.raises(ValueError, match="the same maps"):
+    with pytest.raises(ValueError, match="maps"):
         feature_matching_loss(features(1), features(1)[:1])
-    with pytest.raises(ValueError, match="the same maps"):
+    with pytest.raises(ValueError, match="maps"):
         feature_matching_loss([], [])
 
 

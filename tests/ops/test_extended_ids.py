@@ -55,11 +55,11 @@ def test_no_ids_are_no_codes() -> None:
 @pytest.mark.parametrize(
     ("offset", "step", "wrong", "fault"),
     [
-        (True, 0, LLAMA_3 - 1, r"expected 128256 to 128264 for codebook 0 at step 0, found 128255"),
-        (True, 4, LLAMA_3, r"expected 128265 to 128273 for codebook 1 at step 4, found 128256"),
-        (True, 5, LLAMA_3 + 27, r"expected 128274 to 128282 for codebook 2 at step 5, found 128283"),
-        (False, 2, LLAMA_3 + 9, r"expected 128256 to 128264 for codebook 2 at step 2, found 128265"),
-        (False, 3, 12, r"expected 128256 to 128264 for codebook 0 at step 3, found 12"),
+        (True, 0, LLAMA_3 - 1, r"128256 to 128264 for codebook 0 at step 0, found 128255"),
+        (True, 4, LLAMA_3, r"128265 to 128273 for codebook 1 at step 4, found 128256"),
+        (True, 5, LLAMA_3 + 27, r"128274 to 128282 for codebook 2 at step 5, found 128283"),
+        (False, 2, LLAMA_3 + 9, r"128256 to 128264 for codebook 2 at step 2, found 128265"),
+        (False, 3, 12, r"128256 to 128264 for codebook 0 at step 3, found 12"),
     ],
 )
 def test_an_id_that_is_not_of_the_codebook_whose_turn_it_is_is_refused(
@@ -67,17 +67,17 @@ def test_an_id_that_is_not_of_the_codebook_whose_turn_it_is_is_refused(
 ) -> None:
     ids = extend_ids(torch.randint(0, 9, (2, 3, 2)), 9, LLAMA_3, offset=offset)
     ids[1, step] = wrong
-    with pytest.raises(ConfigError, match=f"^audio ids: {fault}; the ids are of another layout or vocabulary$"):
+    with pytest.raises(ConfigError, match=f"^audio ids: .*{fault}; .*vocabulary"):
         codes_of_ids(ids, 3, 9, LLAMA_3, offset=offset)
 
 
 def test_half_a_frame_is_refused() -> None:
     ids = extend_ids(torch.randint(0, 9, (1, 3, 2)), 9, 0, offset=True)[:, :-1]
-    with pytest.raises(ConfigError, match=r"^audio ids: expected whole frames of 3 ids, found 5; give all codebooks"):
+    with pytest.raises(ConfigError, match=r"^audio ids: .*frames of 3 ids, found 5 "):
         codes_of_ids(ids, 3, 9, 0, offset=True)
 
 
 def test_codes_that_are_read_in_the_wrong_order_are_not_taken_for_codes() -> None:
     ids = extend_ids(torch.randint(0, 9, (1, 3, 8)), 9, LLAMA_3, offset=True)
-    with pytest.raises(ConfigError, match="the ids are of another layout"):
+    with pytest.raises(ConfigError, match=r"^audio ids: .*another layout"):
         codes_of_ids(ids.view(1, 8, 3).transpose(1, 2).flatten(1), 3, 9, LLAMA_3, offset=True)

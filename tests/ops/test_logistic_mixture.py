@@ -219,7 +219,7 @@ def test_a_narrow_component_costs_nothing_and_a_wide_one_gives_all_to_the_edges(
 
 @pytest.mark.parametrize("num_classes", [1, 65537])
 def test_other_numbers_of_classes_are_refused(num_classes: int) -> None:
-    with pytest.raises(ConfigError, match=f"expected 2 to 65536 classes, found {num_classes}"):
+    with pytest.raises(ConfigError, match=f"2 to 65536 classes, found {num_classes}"):
         log_prob(*parameters(1, 1), torch.zeros(1, dtype=torch.int64), num_classes)
 
 
@@ -369,7 +369,7 @@ def test_exact_temperature_knows_probabilities_that_float32_does_not() -> None:
 
 def test_exact_temperature_is_refused_where_it_would_take_all_of_many_classes() -> None:
     generator = torch.Generator()
-    with pytest.raises(ConfigError, match="at most 1024 classes for exact semantics, found 65536; take heuristic"):
+    with pytest.raises(ConfigError, match=r"^temperature: .*1024 classes .*found 65536; .*heuristic"):
         sample(*many(1), 65536, generator, 0.9, "exact")
     assert sample(*many(1), 65536, generator, 1.0, "exact").shape == (1,)
     assert sample(*many(1), 65536, generator, 0.0, "exact").shape == (1,)

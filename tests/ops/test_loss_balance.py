@@ -168,11 +168,11 @@ def test_what_is_not_finite_is_passed_on_and_not_remembered(broken):
 def test_wrong_losses_are_named():
     layer, output = decoder()
     balancer = Balancer({"mel": 1.0, "time": 1.0})
-    with pytest.raises(ValueError, match="no weight for the loss 'mell', only for mel, time, did you mean 'mel'"):
+    with pytest.raises(ValueError, match=r"'mell', .*mel, time, did you mean 'mel'"):
         balancer.balance({"mell": output.sum()}, output)
-    with pytest.raises(ValueError, match="'mel' to depend on the output"):
+    with pytest.raises(ValueError, match=r"'mel' .*depend on the output"):
         balancer.balance({"mel": torch.zeros(())}, output)
-    with pytest.raises(ValueError, match="'mel' to depend on the output"):
+    with pytest.raises(ValueError, match=r"'mel' .*depend on the output"):
         balancer.balance({"mel": layer.weight.sum()}, output)
     with pytest.raises(ValueError, match="found no loss"):
         balancer.balance({}, output)

@@ -155,8 +155,8 @@ def test_the_kind_names_the_pattern() -> None:
 
 
 def test_delays_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"each of the 4 codebooks, found 2 \[0, 1\]"):
+    with pytest.raises(ConfigError, match=r"4 codebooks, found 2 \[0, 1\]"):
         Delay(delays=(0, 1)).layout(4, 3)
     for delays in ((), (1, 2), (0, -1)):
-        with pytest.raises(ValidationError, match="of which the smallest is 0"):
+        with pytest.raises(ValidationError, match=r"delays .*smallest is 0"):
             Delay(delays=delays)

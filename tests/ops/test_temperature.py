@@ -11,7 +11,7 @@ from solfa.ops.temperature import check_temperature, draw_tempered, draw_uniform
 
 @pytest.mark.parametrize("temperature", [-0.1, math.inf, math.nan])
 def test_what_is_no_temperature_is_refused(temperature: float) -> None:
-    with pytest.raises(ConfigError, match=f"temperature: expected a number of at least 0, found {temperature}"):
+    with pytest.raises(ConfigError, match=f"^temperature: .*found {temperature}"):
         check_temperature(temperature)
     check_temperature(0.0)
 

@@ -143,5 +143,5 @@ def test_what_cannot_be_generated_gets_a_sentence(trained: MoTSolver) -> None:
     labelled = ClipRequest("x", 10 / RATE, 0, attributes={"txt": "rising"})
     with pytest.raises(ConfigError, match=r"^attribute 'txt': .*did you mean 'text'"):
         ask(trained, labelled)
-    with pytest.raises(ConfigError, match="top_q: unknown field, did you mean 'top_"):
+    with pytest.raises(ConfigError, match=r"top_q: .*did you mean 'top_"):
         ask(trained, ClipRequest("x", 10 / RATE, 0), top_q=3)

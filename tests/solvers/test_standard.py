@@ -127,7 +127,7 @@ def test_execute_only_runs_one_stage_and_trains_nothing(toy: Toy, tmp_path: Path
 
 
 def test_execute_only_without_anything_trained_is_refused(toy: Toy, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="found no checkpoint"):
+    with pytest.raises(ConfigError, match=r"execute_only=.*no checkpoint"):
         toy(tmp_path, execute_only="generate").run()
 
 
@@ -135,7 +135,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_with_the_clips_and_keeps_the_la
     toy: Toy, tmp_path: Path
 ) -> None:
     solver = toy(tmp_path, broken_clip="clip7", checkpoint__minutes=1e-9, optim__updates_per_epoch=50)
-    with pytest.raises(SolfaError, match=r"expected a finite loss, found nan; the clips of the batch are .*'clip7'"):
+    with pytest.raises(SolfaError, match=r"finite loss, found nan; .*'clip7'"):
         solver.run()
     if (tmp_path / "checkpoint.pt").exists():
         state = read_state(tmp_path / "checkpoint.pt")
@@ -150,7 +150,7 @@ def test_a_gradient_that_is_not_finite_is_not_applied(toy: Toy, tmp_path: Path) 
             return {"norm": self.update((self.model(batch.arrays) * 0).abs().sum().sqrt())}
 
     solver = toy(tmp_path, solver=Exploding)
-    with pytest.raises(SolfaError, match="norm of the gradient"):
+    with pytest.raises(SolfaError, match=r"norm of the gradient, found"):
         solver.run()
     assert all(torch.isfinite(parameter).all() for parameter in solver.model.parameters())
 
@@ -188,8 +188,8 @@ def test_continue_from_another_experiment_takes_its_best_weights_and_says_so(
     best = read_state(tmp_path / "first" / "best.pt")["states"]["model"]
     assert all(torch.equal(best[name], value) for name, value in solver.model.state_dict().items())
     assert solver.schedules["optimizer"].updates == 0
-    assert "took model from" in caplog.text
-    assert "optimizer, schedule start afresh" in caplog.text
+    assert "continue_from: loaded model from" in caplog.text
+    assert "optimizer, schedule start fresh" in caplog.text
 
 
 def test_continue_from_keeps_optimizer_and_schedule_when_asked(toy: Toy, tmp_path: Path) -> None:
@@ -214,11 +214,11 @@ def test_own_checkpoint_comes_before_continue_from(toy: Toy, tmp_path: Path, cap
         solver = toy(tmp_path / "second", seed=5, continue_from=str(tmp_path / "first"))
         solver.restore()
     assert all(torch.equal(own[name], value) for name, value in solver.model.state_dict().items())
-    assert "from its own folder" in caplog.text
+    assert "resuming" in caplog.text
 
 
 def test_unknown_pretrained_weights_get_a_sentence(toy: Toy, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="continue_from: expected an experiment"):
+    with pytest.raises(ConfigError, match=r"continue_from: .*found "):
         toy(tmp_path, continue_from=str(tmp_path / "nowhere")).run()
 
 
@@ -234,7 +234,7 @@ def test_registering_what_is_not_there_or_no_module_is_refused(toy: Toy, tmp_pat
 
     with pytest.raises(ConfigError, match="no attribute 'model'"):
         toy(tmp_path, solver=Forgetful)
-    with pytest.raises(ConfigError, match="expected a torch module, found a int"):
+    with pytest.raises(ConfigError, match=r"module, found int"):
         toy(tmp_path, solver=Confused)
 
 
@@ -243,7 +243,7 @@ def test_an_unknown_best_metric_is_answered_with_those_there_are(toy: Toy, tmp_p
         def best_metric(self) -> str:
             return "fad"
 
-    with pytest.raises(ConfigError, match="expected one of loss, found 'fad'"):
+    with pytest.raises(ConfigError, match=r"best_metric: .*loss, found 'fad'"):
         toy(tmp_path, solver=Wishful).run()
 
 

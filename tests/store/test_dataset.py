@@ -1,7 +1,6 @@
 """What was written is what is read: by index, id and slice, as views of the files."""
 
 import pickle
-import re
 from pathlib import Path
 from typing import Any
 
@@ -164,13 +163,13 @@ def test_indices_ids_and_slices_agree(small: Path) -> None:
 
 @pytest.mark.parametrize("index", [8, -9, 1000])
 def test_an_index_outside_says_which(small: Path, index: int) -> None:
-    with pytest.raises(IndexError, match=re.escape(f"clip {index} of a dataset of 8")):
+    with pytest.raises(IndexError, match=rf"clip {index} .*8"):
         open_dataset(small)[index]
 
 
 def test_an_unknown_id_is_a_key_error_and_not_contained(small: Path) -> None:
     dataset = open_dataset(small)
-    with pytest.raises(KeyError, match="no clip 'nope' among 8"):
+    with pytest.raises(KeyError, match=r"8 clips.*'nope'"):
         dataset["nope"]
     assert "clip/003" in dataset
     assert "nope" not in dataset
@@ -193,7 +192,7 @@ def test_select_and_filter_keep_order_and_change_the_digest(small: Path) -> None
 
 @pytest.mark.parametrize("indices", [[8], [0, -9]])
 def test_select_refuses_indices_outside(small: Path, indices: list[int]) -> None:
-    with pytest.raises(IndexError, match="of a dataset of 8 clips"):
+    with pytest.raises(IndexError, match=r"indices .*8 clips"):
         open_dataset(small).select(indices)
 
 
@@ -242,14 +241,14 @@ def test_a_pinned_manifest_does_not_see_what_was_appended_later(small: Path) -> 
     assert open_dataset(small, manifest=1).digest == before.digest
     assert open_dataset(small, manifest=1).ids() == before.ids()
     assert open_dataset(small).ids() == [*before.ids(), "more/000", "more/001"]
-    with pytest.raises(StoreError, match=r"no manifest 3, there are \[1, 2\]"):
+    with pytest.raises(StoreError, match=r"no manifest 3, .*\[1, 2\]"):
         open_dataset(small, manifest=3)
 
 
 def test_an_unfinished_dataset_opens_only_when_asked(small: Path) -> None:
     (small / "manifest" / "000001.json").unlink()
     (small / "commit" / "00001.json").unlink()
-    with pytest.raises(StoreError, match=r"2 of 3 shards are committed.*partial=True"):
+    with pytest.raises(StoreError, match=r"2 of 3 shards.*partial=True"):
         open_dataset(small)
     kept = [outcome.clip.id for outcome in SMALL[:3] + SMALL[6:]]
     assert open_dataset(small, partial=True).ids() == kept
@@ -265,7 +264,7 @@ def test_a_manifest_of_another_dataset_is_refused(small: Path, tmp_path: Path) -
     other = tmp_path / "other"
     append_arrays(other, info_of(codes_spec(), codec="another"), SMALL, {}, 3)
     (other / "manifest" / "000001.json").replace(small / "manifest" / "000001.json")
-    with pytest.raises(StoreError, match="belongs to another dataset"):
+    with pytest.raises(StoreError, match=r"manifest \d+ .*another dataset"):
         open_dataset(small)
 
 

@@ -45,7 +45,7 @@ def test_it_refuses_while_an_encoder_is_at_work_and_touches_nothing(small: Path)
     assert lease is not None
     with lease:
         before = tree(small, temporary=True)
-        with pytest.raises(StoreError, match=r"an encoder is at work on shard 7.*wait until it ends"):
+        with pytest.raises(StoreError, match=r"encoder .*shard 7 .*wait"):
             collect_garbage(small)
         assert tree(small, temporary=True) == before
     assert len(collect_garbage(small)) == len(ORPHANS)
@@ -85,7 +85,7 @@ def test_a_writer_that_slept_through_a_collection_cannot_commit_what_is_gone(
     with ShardWriter(root, 0, codes_spec(), MADE_BY) as writer:
         for outcome in SMALL[:3]:
             writer.add(outcome)
-        with pytest.raises(StoreError, match=r"shard 0 lost its unfinished files.*run the same command again"):
+        with pytest.raises(StoreError, match=r"shard 0 .*`solfa gc`.*again"):
             writer.commit()
     assert not (root / "commit" / "00000.json").exists()
     monkeypatch.undo()
@@ -100,7 +100,7 @@ def test_leases_in_the_past_are_stale(small: Path) -> None:
     for age, refused in [(STALE_SECONDS - 20, True), (STALE_SECONDS + 20, False)]:
         os.utime(path, (time.time() - age,) * 2)
         if refused:
-            with pytest.raises(StoreError, match="at work on shard 3"):
+            with pytest.raises(StoreError, match=r"encoder .*shard 3 "):
                 collect_garbage(small)
         else:
             assert collect_garbage(small) == [path]

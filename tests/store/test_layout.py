@@ -50,7 +50,7 @@ def test_garbage_is_one_sentence_that_names_the_file(small: Path, name: str, con
 def test_a_folder_in_the_place_of_a_record_is_one_sentence(small: Path, name: str) -> None:
     (small / name).unlink()
     (small / name).mkdir()
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match=r"\.json: .*cannot be read"):
         read_record(small, name)
     assert any(problem.path == name for problem in verify(small).problems)
 
@@ -62,7 +62,7 @@ def test_a_newer_format_is_refused_with_what_to_do(small: Path, version: Any) ->
     with pytest.raises(StoreError, match=r"dataset\.json.*version") as fault:
         open_dataset(small)
     if version == 2:
-        assert str(fault.value).endswith("format version 2, this Solfa reads version 1; update Solfa to read it")
+        assert "version 2" in str(fault.value) and "version 1" in str(fault.value) and "update" in str(fault.value)
 
 
 EVIL = [
@@ -85,7 +85,7 @@ def test_a_file_name_that_leads_elsewhere_is_refused(small: Path, evil: str, fie
     commit = json.loads((small / "commit" / "00000.json").read_bytes())
     commit[field]["name"] = evil
     (small / "commit" / "00000.json").write_bytes(canonical_json(commit))
-    with pytest.raises(StoreError, match=rf"commit/00000\.json: {field}\.name: String should match pattern"):
+    with pytest.raises(StoreError, match=rf"commit/00000\.json: {field}\.name: "):
         open_dataset(small, partial=True)
     manifest = json.loads((small / "manifest" / "000001.json").read_bytes())
     manifest["commits"][0] = commit
@@ -106,9 +106,9 @@ def test_a_plan_name_that_leads_elsewhere_is_refused(small: Path, evil: str) -> 
 
 
 def test_a_folder_that_is_no_dataset_says_what_was_found(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"expected a Solfa dataset, found a folder without dataset\.json"):
+    with pytest.raises(StoreError, match=r"found a folder without dataset\.json"):
         open_dataset(tmp_path)
-    with pytest.raises(StoreError, match="found no such folder; `solfa encode SOURCE"):
+    with pytest.raises(StoreError, match=r"found no such folder; .*`solfa encode SOURCE"):
         open_dataset(tmp_path / "nowhere")
 
 
@@ -123,7 +123,7 @@ def test_only_the_names_that_are_written_count(small: Path) -> None:
 
 def test_a_renamed_commit_is_refused(small: Path) -> None:
     (small / "commit" / "00000.json").rename(small / "commit" / "00005.json")
-    with pytest.raises(StoreError, match="holds the commit of shard 0; the file was renamed"):
+    with pytest.raises(StoreError, match=r"commit/.*commit of shard 0; .*renamed"):
         read_commit(small, 5)
-    with pytest.raises(StoreError, match="the commit is missing"):
+    with pytest.raises(StoreError, match=r"commit/.*missing"):
         read_commit(small, 0)

@@ -81,7 +81,7 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
     for part in range(3):
         write_plan_part(tmp_path, part, iter(tables([planned(str(part))])))
     (tmp_path / "plan" / "00001.parquet").unlink()
-    with pytest.raises(StoreError, match=r"expected parts 0 to 1, found \[0, 2\]; a file is missing"):
+    with pytest.raises(StoreError, match=r"plan: .*0 to 1, found \[0, 2\].*missing"):
         list_shards(tmp_path)
 
 
@@ -96,15 +96,15 @@ def test_a_damaged_or_foreign_part_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"plan/00000\.parquet.*damaged"):
         list(iterate_plan_columns(tmp_path, ["id"]))
     path.write_bytes(b"garbage")
-    with pytest.raises(StoreError, match="the plan cannot be read"):
+    with pytest.raises(StoreError, match=r"plan/00000\.parquet: .*cannot be read"):
         list_shards(tmp_path)
     pq.write_table(pa.table({"id": ["a"]}), path)
-    with pytest.raises(StoreError, match="its columns are not those of a plan"):
+    with pytest.raises(StoreError, match=r"plan/00000\.parquet: .*columns"):
         list_shards(tmp_path)
 
 
 def test_broken_metadata_is_one_sentence(tmp_path: Path) -> None:
     row = planned("a").as_row() | {"metadata": "{"}
     write_plan_part(tmp_path, 0, iter([pa.Table.from_pylist([row], schema=PLAN_SCHEMA)]))
-    with pytest.raises(StoreError, match="row group 0 holds broken text"):
+    with pytest.raises(StoreError, match=r"row group 0 .*broken row"):
         read_shard_plan(tmp_path, list_shards(tmp_path)[0])

@@ -23,14 +23,14 @@ VALUES: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dtype": "float16"}, "codes cannot be stored as float16"),
-        ({"codebook_size": None}, "codebook_size belongs to codes"),
-        ({"kind": "latents", "dtype": "float16"}, "codebook_size belongs to codes, and only to codes"),
-        ({"kind": "latents", "codebook_size": None}, "latents cannot be stored as uint16"),
-        ({"codebook_size": 65_537}, "a codebook of 65537 entries does not fit uint16"),
-        ({"width": 0}, "width: Input should be greater than or equal to 1, found 0"),
+        ({"dtype": "float16"}, "codes .*float16"),
+        ({"codebook_size": None}, "codebook_size"),
+        ({"kind": "latents", "dtype": "float16"}, "codebook_size"),
+        ({"kind": "latents", "codebook_size": None}, "latents .*uint16"),
+        ({"codebook_size": 65_537}, "65537 .*uint16"),
+        ({"width": 0}, "width: .*found 0"),
         ({"dtype": "int64"}, "dtype"),
-        ({"n_q": 4}, "n_q: unknown field"),
+        ({"n_q": 4}, "n_q: "),
     ],
 )
 def test_a_contradictory_array_is_refused(change: dict[str, Any], message: str) -> None:
@@ -54,10 +54,10 @@ def test_the_fingerprint_follows_from_the_parts_and_nothing_else() -> None:
 
 def test_a_description_whose_array_or_fingerprint_was_changed_is_refused() -> None:
     values = info_of(codes_spec()).model_dump(mode="json")
-    with pytest.raises(ConfigError, match="the fingerprint is not the hash of the parts"):
+    with pytest.raises(ConfigError, match=r"fingerprint .*parts"):
         parse_config(DatasetInfo, values | {"parts": {}}, "dataset.json")
     other = codes_spec().model_dump() | {"hop_length": 320}
-    with pytest.raises(ConfigError, match="the array is not the one the fingerprint was made of"):
+    with pytest.raises(ConfigError, match=r"array .*fingerprint"):
         parse_config(DatasetInfo, values | {"array": other}, "dataset.json")
 
 

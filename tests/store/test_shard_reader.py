@@ -48,7 +48,7 @@ def test_any_byte_range_is_inside_the_file_or_refused(pristine: Path, offset: in
     try:
         array = reader.array(0)
     except StoreError as error:
-        assert "byte ranges do not fit" in str(error)
+        assert "byte ranges" in str(error)
     else:
         assert 0 <= offset <= offset + length <= size
         assert array.nbytes == length == frames * 8
@@ -70,21 +70,21 @@ def test_a_byte_range_outside_the_file_is_refused(pristine: Path, offset: int, n
     length = min(num_frames * 8, 2**62)
     columns = {"byte_offset": [offset] * 3, "byte_length": [length] * 3, "num_frames": [num_frames] * 3}
     reader = reader_with(pristine, {name: pa.array(values, pa.int64()) for name, values in columns.items()})
-    with pytest.raises(StoreError, match=r"byte ranges do not fit .* run `solfa verify`"):
+    with pytest.raises(StoreError, match=r"byte ranges .*`solfa verify`"):
         reader.clip(0)
 
 
 def test_missing_ranges_columns_types_and_rows_are_refused(pristine: Path) -> None:
     nulls = reader_with(pristine, {"byte_offset": pa.array([None] * 3, pa.int64())})
-    with pytest.raises(StoreError, match="byte ranges do not fit"):
+    with pytest.raises(StoreError, match="byte ranges"):
         nulls.clip(0)
-    with pytest.raises(StoreError, match="its columns are not those of this format"):
+    with pytest.raises(StoreError, match=r"columns .*`solfa verify`"):
         reader_with(pristine, {}, drop="byte_offset").clip(0)
-    with pytest.raises(StoreError, match="its columns are not those of this format"):
+    with pytest.raises(StoreError, match=r"columns .*`solfa verify`"):
         reader_with(pristine, {"byte_offset": pa.array(["a", "b", "c"])}).clip(0)
     short = reader_with(pristine, {})
     short._commit = short._commit.model_copy(update={"num_clips": 4})
-    with pytest.raises(StoreError, match="expected 4 clips, found 3"):
+    with pytest.raises(StoreError, match="4 clips, found 3"):
         _ = short.num_frames
 
 
@@ -92,15 +92,15 @@ def test_missing_ranges_columns_types_and_rows_are_refused(pristine: Path) -> No
 def test_a_missing_or_truncated_file_is_a_sentence(small: Path, folder: str) -> None:
     (path,) = (small / folder).glob("00000-*")
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(StoreError, match=r"expected \d+ bytes, found \d+; run `solfa verify`"):
+    with pytest.raises(StoreError, match=r"\d+ bytes, found \d+; .*`solfa verify`"):
         open_dataset(small)[0]
     path.unlink()
-    with pytest.raises(StoreError, match="missing, though it is committed"):
+    with pytest.raises(StoreError, match=r"missing.*committed"):
         open_dataset(small)[0]
 
 
 def test_a_meta_file_of_garbage_is_a_sentence(small: Path) -> None:
     (path,) = (small / "meta").glob("00000-*")
     path.write_bytes(b"x" * path.stat().st_size)
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match=r"cannot be read.*`solfa verify`"):
         open_dataset(small)[0]

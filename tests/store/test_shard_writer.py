@@ -62,13 +62,13 @@ def test_codes_of_any_integer_dtype_and_memory_order_are_stored_alike(tmp_path: 
 @pytest.mark.parametrize(
     ("array", "spec", "message"),
     [
-        (np.zeros((3, 5), int), codes_spec(4), r"expected an array [T, 4], found [3, 5]"),
-        (np.zeros(12, int), codes_spec(4), r"expected an array [T, 4], found [12]"),
+        (np.zeros((3, 5), int), codes_spec(4), "[T, 4], found [3, 5]"),
+        (np.zeros(12, int), codes_spec(4), "[T, 4], found [12]"),
         (np.full((1, 4), 2048), codes_spec(4), "codes from 0 to 2047, found int64 from 2048 to 2048"),
         (np.full((1, 4), -1), codes_spec(4), "codes from 0 to 2047, found int64 from -1 to -1"),
         (np.full((1, 4), np.nan), codes_spec(4), "codes from 0 to 2047, found float64"),
         (np.zeros((1, 4), bool), codes_spec(4), "found bool"),
-        (np.full((1, 4), 1e6), latents_spec(4), "latents do not fit float16; encode with dtype float32"),
+        (np.full((1, 4), 1e6), latents_spec(4), "encode with dtype float32"),
         (np.full((1, 4), np.nan), latents_spec(4, "float32"), "found NaN or infinity"),
         (np.full((1, 4), -np.inf), latents_spec(4), "found NaN or infinity"),
     ],
@@ -98,7 +98,7 @@ def test_record_batches_are_cut_before_arrow_runs_out_of_offsets(
     assert rows == [2, 1, 1, 1]
     with (
         ShardWriter(tmp_path, 1, codes_spec(), {}) as writer,
-        pytest.raises(StoreError, match="44 values are too many for one clip"),
+        pytest.raises(StoreError, match=r"44 values .*segment_seconds"),
     ):
         writer.add(stored(planned("long"), np.zeros((11, 4), int)))
 

@@ -1,1 +1,1 @@
-"""Linear layers other than the plain one: fewer bits or another layout for generation, low-rank additions."""
+"""Special linear layers: fewer bits or another layout for generation, low-rank additions."""

@@ -1,8 +1,8 @@
-"""Linear layers with weights of sixteen bits, for generation on CPUs: half of the bytes, at hardly any loss.
+"""Linear layers with 16-bit weights, for generation on CPUs: half the bytes, with hardly any loss.
 
 The weights are rounded to float16 (a relative error of at most 2^-11); inputs, sums and results stay float32. The
-product is FBGEMM's, through torch. A Zen 3 core needs 55 ms for 840 MB of such weights and 2 rows, where those in
-float32 take 110 packed and 200 plain; with 32 rows it is 310, 480 and 600, so that many clips at once gain as well.
+product is FBGEMM's, through torch. For 840 MB of such weights and 2 rows, a Zen 3 core needs 55 ms, where float32 takes
+110 packed and 200 plain; with 32 rows it is 310, 480 and 600, so many clips at once gain as well.
 """
 
 import torch
@@ -14,7 +14,7 @@ from solfa.nn.linears.packed import ForGeneration, M, replace_linears
 
 
 class HalfLinear(ForGeneration):
-    """A linear layer with weights of sixteen bits and results in float32."""
+    """A linear layer with 16-bit weights and results in float32."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -29,6 +29,6 @@ class HalfLinear(ForGeneration):
 
 
 def halve_linears(module: M) -> M:
-    """Replace every linear layer inside `module` in place, freeing the weights it had."""
+    """Replace every linear layer inside `module` in place, freeing its old weights."""
     check_fbgemm(module, "float16", "linear_dynamic_fp16")
     return replace_linears(module, HalfLinear)

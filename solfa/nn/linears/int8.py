@@ -1,18 +1,18 @@
-"""Linear layers with weights of eight bits, for generation on CPUs: a quarter of the bytes, so up to four times faster.
+"""Linear layers with 8-bit weights, for generation on CPUs: a quarter of the bytes, so up to four times faster.
 
-Row o of a weight is stored as integers q of [-127, 127] with one scale s_o, its largest magnitude / 127, so that no
-weight moves by more than s_o / 2. The product is FBGEMM's (through torch), which multiplies integers and therefore also
-wants integers of the input. Rounded to eight bits, inputs would lose more than weights, so each row x gives two:
+Row o of a weight is stored as integers q in [-127, 127] with one scale s_o, its largest magnitude / 127, so that no
+weight moves by more than s_o / 2. The product is FBGEMM's (through torch), which multiplies integers and so needs
+integer inputs, too. Rounded to eight bits, inputs would lose more than weights, so each row x is split into two:
 
-    x = p / 64 (a + b / 128)        p: its largest magnitude;  a, b: integers of [-64, 64], b what rounding to a left
+    x = p / 64 (a + b / 128)        p: its largest magnitude;  a, b: integers in [-64, 64], b the rounding error of a
 
-i.e. fourteen bits, whose rounding is nothing beside that of the weights. Both go through one product, which reads the
-weights once. Not eight bits each, because sums of two products of eight bits saturate on CPUs without VNNI; sums of two
-products with 128 do not. Integer sums are exact and rows have scales of their own, so a row's result is the same in
-any batch.
+i.e. fourteen bits, whose rounding is negligible next to that of the weights. Both go through one product, which reads
+the weights once. Not eight bits each, because sums of two 8-bit products saturate on CPUs without VNNI; sums of two
+products with 128 do not. Integer sums are exact and each row has its own scale, so a row's result is the same in any
+batch.
 
 A Zen 3 core needs 30 ms for 420 MB of such weights and 4 rows; `torch._weight_int8pack_mm` (inputs in bf16) needs 76
-for 2 rows. With many clips at once the sums take longer than the reading, and `solfa.nn.linears.half` is faster.
+for 2 rows. With many clips at once, the sums take longer than the reading, and `solfa.nn.linears.half` is faster.
 """
 
 import warnings
@@ -31,7 +31,7 @@ _OPERATOR = "linear_with_input_q_dq_qweight_dq_output_fp32"
 
 
 class Int8Linear(ForGeneration):
-    """A linear layer with weights of eight bits and results in float32."""
+    """A linear layer with 8-bit weights and results in float32."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -42,12 +42,12 @@ class Int8Linear(ForGeneration):
 
     def forward(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
         rows = x.reshape(-1, self.in_features).float()
-        # Beside a product of 100 us, ten small operations count: none here has a Python number, which costs twice.
+        # Next to a product of 100 us, ten small operations matter: none here uses a Python number, which costs double.
         per_unit = _LEVELS / rows.abs().amax(dim=1, keepdim=True).maximum(_SMALLEST)
         scaled = rows * per_unit
         coarse = scaled.round()
         fine = scaled.sub_(coarse).mul_(_FINER)
-        # The operator divides its input by a scale, adds a zero point and rounds, to an integer without sign.
+        # The operator divides its input by a scale, adds a zero point and rounds to an unsigned integer.
         product: Tensor = self._multiply(torch.cat([coarse, fine]), 1.0, 64, self._packed)
         by_coarse, by_fine = product.chunk(2)
         result = torch.addcdiv(by_coarse, by_fine, _FINER).div_(per_unit)
@@ -58,7 +58,7 @@ class Int8Linear(ForGeneration):
 
 
 def quantise_linears(module: M) -> M:
-    """Replace every linear layer inside `module` in place, freeing the weights it had."""
+    """Replace every linear layer inside `module` in place, freeing its old weights."""
     check_fbgemm(module, "int8", _OPERATOR)
     return replace_linears(module, Int8Linear)
 

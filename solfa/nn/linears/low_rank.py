@@ -1,4 +1,4 @@
-"""A low-rank product that is added to a frozen projection (LoRA, arXiv 2106.09685)."""
+"""A low-rank product added to a frozen projection (LoRA, arXiv 2106.09685)."""
 
 from jaxtyping import Float
 from torch import Tensor, nn

@@ -1,8 +1,8 @@
 """Linear layers in the layout that oneDNN's own kernels read, for generation on CPUs.
 
-A step of generation multiplies every weight with one or two rows, so its time is that of reading the weights. The BLAS
-behind `F.linear` reads them at half speed as soon as there are two rows (the doubled batch of guidance) on some CPUs:
-8 GB/s on a Zen 3 core that reads 20; the same core reads packed weights at 14 to 16. Products differ by rounding only.
+A generation step multiplies every weight by one or two rows, so it takes as long as reading the weights. On some CPUs,
+the BLAS behind `F.linear` reads them at half speed as soon as there are two rows (the doubled batch of guidance):
+8 GB/s on a Zen 3 core that can read 20; it reads packed weights at 14 to 16. Results differ only by rounding.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,17 @@ from torch import Tensor, nn
 from solfa.errors import ConfigError
 
 _ROWS = 16
-"""The number of rows that the layout is chosen for; those for 2 to 64 are equal, that for 1 is slow with more."""
+"""The number of rows to choose the layout for; it is the same for 2 to 64, and the one for 1 is slow with more."""
 
 M = TypeVar("M", bound=nn.Module)
 
 
 class ForGeneration(nn.Module):
-    """A linear layer whose weights are laid out for one kernel: nothing to train, nothing to save."""
+    """A linear layer whose weights are laid out for one kernel: it can be neither trained nor saved."""
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         raise ConfigError(
-            f"{prefix}weight: its layout is for generation only and cannot be saved; save the model before it is packed"
+            f"{prefix}weight: its layout is only for generation and cannot be saved; save the model before packing it"
         )
 
 
@@ -44,7 +44,7 @@ class PackedLinear(ForGeneration):
 
 
 def pack_linears(module: M) -> M:
-    """Replace every float32 linear layer on a CPU in place; where torch has no such kernel, leave all as they are."""
+    """Replace every float32 linear layer on a CPU in place, if torch has such a kernel."""
     if not can_pack():
         return module
     return replace_linears(module, lambda linear: PackedLinear(linear) if _fits(linear) else linear)
@@ -61,7 +61,7 @@ def can_pack() -> bool:
 
 
 def replace_linears(module: M, replacement: Callable[[nn.Linear], nn.Module]) -> M:
-    """Replace each linear layer inside `module`, one after the other, so that at most one has its weights twice."""
+    """Replace the linear layers inside `module` one by one, so that at most one has its weights in memory twice."""
     for parent in list(module.modules()):
         for name, child in parent.named_children():
             if type(child) is nn.Linear:

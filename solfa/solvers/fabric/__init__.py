@@ -1,1 +1,1 @@
-"""Lightning Fabric: devices, precision, processes, and what it wraps around networks."""
+"""Lightning Fabric: devices, precision, processes, and the wrappers around networks."""

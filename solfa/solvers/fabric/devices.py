@@ -1,4 +1,4 @@
-"""Where a run computes: Lightning Fabric, told by the config and by whoever launched the processes."""
+"""Where a run computes: set up Lightning Fabric from the config and the environment of the processes."""
 
 import os
 from collections.abc import Mapping
@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 
 
 def start_fabric(cfg: SolverConfig) -> "Fabric":
-    """Join the other processes of the run, if there are any. This is the first to import Fabric."""
+    """Join the other processes of the run, if any. Nothing imports Fabric before this."""
     if cfg.num_threads is not None:
         torch.set_num_threads(cfg.num_threads)
     rank = read_rank(os.environ)
     accelerator = choose_device(cfg.device)
     if cfg.strategy == "fsdp" and accelerator != "cuda":
-        raise ConfigError(f"strategy: fsdp shards over GPUs, found the device {accelerator}; use ddp or auto")
+        raise ConfigError(f"strategy: fsdp needs GPUs, found device {accelerator}; use ddp or auto")
     if rank.world_size % cfg.num_nodes:
-        raise ConfigError(f"num_nodes: {rank.world_size} processes cannot be spread evenly over {cfg.num_nodes} nodes")
+        raise ConfigError(
+            f"num_nodes: {rank.world_size} processes cannot be divided evenly among {cfg.num_nodes} nodes"
+        )
     from lightning.fabric import Fabric
 
     from solfa.solvers.fabric.launch import Launched
@@ -60,13 +62,13 @@ def _strategy(cfg: SolverConfig, world_size: int) -> "Strategy | str":
 def spread(
     fabric: "Fabric", modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer]
 ) -> dict[str, nn.Module | Optimizer]:
-    """Bring networks and optimisers to their devices; what has to be replaced by a wrapper is returned by its name."""
+    """Move networks and optimisers to their devices; return, by name, the wrappers that replace them."""
     learning = {name: module for name, module in modules.items() if _learns(module)}
     for name, module in modules.items():
         if name not in learning:
             module.to(fabric.device)
     if len(learning) == 1 and optimizers:
-        # Together, because sharding replaces the parameters that the optimiser holds.
+        # Set up together, because sharding replaces the parameters that the optimiser holds.
         (module,) = learning.values()
         return dict(zip([*learning, *optimizers], fabric.setup(module, *optimizers.values()), strict=True))
     wrapped: dict[str, Any] = {name: fabric.setup_module(module) for name, module in learning.items()}
@@ -78,7 +80,7 @@ def _learns(module: nn.Module) -> bool:
 
 
 def gather_objects(fabric: "Fabric", value: Any) -> list[Any]:
-    """Collect one plain value of every process, in the order of their ranks, on every process."""
+    """Collect one plain value from every process, in rank order, on every process."""
     if fabric.world_size == 1:
         return [value]
     gathered: list[Any] = [None] * fabric.world_size

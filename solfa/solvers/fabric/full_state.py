@@ -1,4 +1,4 @@
-"""The whole state of networks and optimisers whose parameters are spread over several devices (FSDP)."""
+"""Gather and scatter the state of networks and optimisers that FSDP shards across devices."""
 
 from typing import Any
 
@@ -16,20 +16,20 @@ _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 
 def gather_module(module: nn.Module) -> dict[str, Any]:
-    """Collect the parameters of all devices on the host."""
+    """Gather the full parameters from all devices on the host."""
     return get_model_state_dict(module, options=_WHOLE)
 
 
 def scatter_module(module: nn.Module, state: dict[str, Any]) -> None:
-    """Deal whole parameters to the devices."""
+    """Distribute full parameters to the devices."""
     set_model_state_dict(module, state, options=_WHOLE)
 
 
 def gather_optimizer(module: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
-    """Collect the state of an optimiser of a sharded module on the host."""
+    """Gather the full optimiser state of a sharded module on the host."""
     return get_optimizer_state_dict(module, optimizer, options=_WHOLE)
 
 
 def scatter_optimizer(module: nn.Module, optimizer: Optimizer, state: dict[str, Any]) -> None:
-    """Deal the whole state of an optimiser to the devices."""
+    """Distribute a full optimiser state to the devices."""
     set_optimizer_state_dict(module, optimizer, optim_state_dict=state, options=_WHOLE)

@@ -1,4 +1,4 @@
-"""Fabric's idea of who launched the processes of a run: somebody else, who numbered them."""
+"""Tell Fabric that the processes of a run were launched and numbered by someone else."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,6 @@
-"""What Fabric puts around networks and optimisers, recognised without importing it.
+"""Recognise Fabric's wrappers around networks and optimisers without importing it.
 
-Fabric takes seconds to import. Reading settings, answering a typo and starting worker processes need the solvers but
+Fabric takes seconds to import. Reading settings, reporting a typo and starting worker processes need the solvers but
 not Fabric, so nothing imports it before `start_fabric`; until then, nothing can be one of its wrappers.
 """
 
@@ -11,17 +11,17 @@ from torch import nn
 
 
 def is_wrapped_module(value: Any) -> bool:
-    """Tell whether a module is one that Fabric spreads over devices."""
+    """Say whether a module is wrapped by Fabric."""
     return isinstance(value, _class("_FabricModule"))
 
 
 def is_wrapped_optimizer(value: Any) -> bool:
-    """Tell whether an optimiser is one that Fabric steps."""
+    """Say whether an optimiser is wrapped by Fabric."""
     return isinstance(value, _class("_FabricOptimizer"))
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """Return the module as the solver built it, without what spreads it over devices."""
+    """Return the module as the solver built it, without Fabric's wrapper."""
     if not is_wrapped_module(module):
         return module
     inner = module.module

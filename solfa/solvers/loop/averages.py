@@ -11,14 +11,14 @@ Metrics = dict[str, Any]
 
 
 class Averages:
-    """Sums of metrics and of their weights. Tensors stay where they are until a mean is asked for."""
+    """Sums of metrics and of their weights. Tensors stay on their device until a mean is needed."""
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}
         self._weights: dict[str, float] = {}
 
     def add(self, metrics: Mapping[str, float | Tensor], weight: float) -> None:
-        """Count the metrics of one step; `weight` is how much it stands for."""
+        """Add the metrics of one step; `weight` is how much it counts."""
         for name, value in metrics.items():
             # In float64, so that the mean of many steps does not depend on how they were summed before a restart.
             term = _double(torch.as_tensor(value).detach()) * weight if weight else torch.zeros((), dtype=torch.float64)
@@ -26,16 +26,16 @@ class Averages:
             self._weights[name] = self._weights.get(name, 0.0) + weight
 
     def means(self) -> dict[str, float]:
-        """Average over what this process has seen."""
+        """Average over the steps of this process."""
         return {name: _ratio(float(total), self._weights[name]) for name, total in self._sums.items()}
 
     def state(self) -> dict[str, list[float]]:
-        """Describe the sums and weights in plain numbers."""
+        """Return the sums and weights as plain numbers."""
         return {name: [float(total), self._weights[name]] for name, total in self._sums.items()}
 
     @classmethod
     def of(cls, states: list[dict[str, list[float]]]) -> "Averages":
-        """Join the sums of several processes, in their order."""
+        """Combine the sums of several processes, in order."""
         averages = cls()
         for state in states:
             for name, (total, weight) in state.items():

@@ -1,4 +1,4 @@
-"""The state of every random generator of a process as plain values, and draws that leave it as it was."""
+"""Save and restore every random generator of a process, and draw without disturbing them."""
 
 import random
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def seed_all(*parts: str | int) -> None:
 
 
 def random_state() -> dict[str, Any]:
-    """Describe all generators in what `torch.load(weights_only=True)` reads."""
+    """Return the state of all generators as values that `torch.load(weights_only=True)` can read."""
     version, numbers, gauss = random.getstate()
     numpy_state = np.random.get_state(legacy=False)
     assert isinstance(numpy_state, dict)
@@ -43,7 +43,7 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """Go back to a described state; generators of devices that are not here are left out."""
+    """Restore a saved state, skipping generators of devices that are not here."""
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
     keys, position, has_gauss, cached = state["numpy"]
@@ -57,7 +57,7 @@ def restore_random_state(state: dict[str, Any]) -> None:
 
 @contextmanager
 def own_randomness(*parts: str | int) -> Iterator[None]:
-    """Draw from generators seeded by `parts`, and leave those outside untouched."""
+    """Draw from generators seeded by `parts`, leaving the outer ones untouched."""
     before = random_state()
     seed_all(*parts)
     try:

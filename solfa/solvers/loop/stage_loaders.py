@@ -1,4 +1,4 @@
-"""The data of the stages, and batches of it: without an end for training, from the start for everything else."""
+"""Data and batches for each stage: endless for training, one pass from the start for everything else."""
 
 import logging
 from collections import Counter
@@ -15,20 +15,20 @@ logger = logging.getLogger(__name__)
 
 
 def open_stages(dset: Dset) -> dict[Stage, OpenedSource]:
-    """Open the clips of every stage, and refuse stages whose arrays do not fit each other."""
+    """Open the clips of every stage, and refuse stages whose arrays differ."""
     stages: tuple[Stage, ...] = ("train", "valid", "evaluate", "generate")
     sources = {stage: open_stage(dset, stage) for stage in stages}
     for stage, source in sources.items():
         if source.array != sources["train"].array:
             raise ConfigError(
-                f"dset.{stage}: its arrays are {source.array}, and those of train {sources['train'].array}; "
+                f"dset.{stage}: its arrays are {source.array}, but those of train are {sources['train'].array}; "
                 "encode all stages with the same codec"
             )
     return sources
 
 
 def data_facts(sources: dict[Stage, OpenedSource]) -> dict[str, Any]:
-    """Say what a model must know of its data, and what its card says of them."""
+    """Collect what a model needs to know about its data, and what its card says about it."""
     train = sources["train"]
     return {
         "array": train.array.model_dump(mode="json"),
@@ -42,7 +42,7 @@ def data_facts(sources: dict[Stage, OpenedSource]) -> dict[str, Any]:
 
 
 def _licences(source: OpenedSource) -> dict[str, int]:
-    """Count the clips of each licence, as a column of that name says; without one nothing is known."""
+    """Count the clips per licence, if the metadata has such a column."""
     named = [name for name in ("licence", "license") if name in source.column_names()]
     found = Counter(str(value) for value in (source.values(named[0]) if named else ()) if value)
     return dict(sorted(found.items()))
@@ -50,7 +50,7 @@ def _licences(source: OpenedSource) -> dict[str, int]:
 
 @contextmanager
 def endless(loader: Iterable[Any]) -> Iterator[Iterator[Any]]:
-    """Go on with the loader where it is, again and again; leaving the context ends its worker processes."""
+    """Iterate over the loader endlessly from where it is; leaving the context ends its worker processes."""
     batches = _again(loader)
     try:
         yield batches
@@ -65,12 +65,12 @@ def _again(loader: Iterable[Any]) -> Any:
             empty = False
             yield batch
         if empty:
-            raise ConfigError("the train loader has no batch; add clips, or make batches smaller")
+            raise ConfigError("the train loader has no batches; add clips, or make batches smaller")
 
 
 @contextmanager
 def from_the_start(loader: Any) -> Iterator[Iterator[Any]]:
-    """Iterate over one epoch, the same one every time for a loader that knows its position."""
+    """Iterate over one epoch; it is the same every time if the loader knows its position."""
     position = position_of(loader)
     batches = iter(loader)
     try:
@@ -84,13 +84,15 @@ def from_the_start(loader: Any) -> Iterator[Iterator[Any]]:
 
 
 def position_of(loader: Any) -> dict[str, Any] | None:
-    """Describe where a loader is; None for one that cannot say."""
+    """Return a loader's position; None if it does not keep one."""
     return loader.state_dict() if isinstance(loader, Stateful) else None
 
 
 def go_to(loader: Any, position: dict[str, Any] | None) -> None:
-    """Bring a loader to where it was; one that cannot go there begins anew, and the log says so."""
+    """Move a loader to a saved position; if it cannot, it starts over and the log says so."""
     if position is not None and isinstance(loader, Stateful):
         loader.load_state_dict(position)
     else:
-        logger.warning("the train loader keeps no position: it starts over, so batches differ from an unbroken run")
+        logger.warning(
+            "the train loader cannot resume at a position: it starts over, so batches differ from an uninterrupted run"
+        )

@@ -1,4 +1,4 @@
-"""Ask a run to stop: signals are noted when they arrive and answered between two updates."""
+"""Stop a run on a signal: signals are noted when they arrive and handled between two updates."""
 
 import signal
 from types import FrameType, TracebackType
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong: it ends a run as asked
-    """Raised between two updates, once every process of the run knows that it has to stop."""
+    """Raised between two updates, once every process of the run knows that it must stop."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -19,14 +19,14 @@ class Stopped(Exception):  # noqa: N818 - nothing is wrong: it ends a run as ask
 
 
 class StopSignals:
-    """While entered, SIGTERM and SIGINT are noted instead of obeyed; a second one of the same kind is obeyed at once.
+    """While entered, SIGTERM and SIGINT are noted for later; a second signal of the same kind takes effect at once.
 
-    Ctrl-C reaches every process of a terminal, and whoever started them may add a SIGTERM: together they ask once.
+    Ctrl-C reaches every process in a terminal, and their parent may add a SIGTERM: the two count as one request.
     """
 
     def __init__(self) -> None:
         self.number = 0
-        """The signal that arrived, 0 if none did."""
+        """The signal that arrived; 0 if none has."""
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopSignals":
@@ -35,7 +35,7 @@ class StopSignals:
             try:
                 self._before[number] = signal.signal(number, self._note)
             except ValueError:
-                # Only the main thread may handle signals; started from another one (a notebook), nothing is noted.
+                # Only the main thread can handle signals; elsewhere (in a notebook) they are not noted.
                 break
         return self
 
@@ -52,7 +52,7 @@ class StopSignals:
 
 
 def agree(fabric: "Fabric", *wishes: int) -> list[int]:
-    """Let all processes know the largest of each wish, so that they do the same thing at the same step."""
+    """Share the maximum of each request among all processes, so that they act alike at the same step."""
     if fabric.world_size == 1:
         return list(wishes)
     values = torch.tensor(wishes, device=fabric.device)

@@ -1,4 +1,4 @@
-"""One update of the parameters: backward, clip, step. What is not finite stops it before anything has changed."""
+"""One update of the parameters: backward, clip, step. A value that is not finite stops it before anything changes."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NotFinite(Exception):  # noqa: N818 - becomes a sentence where the clips of the batch are known
-    """A loss or a gradient without a finite value."""
+    """A loss or gradient is not finite."""
 
     def __init__(self, name: str, value: Tensor) -> None:
         self.found = f"expected a finite {name}, found {float(value.detach())}"
@@ -33,9 +33,9 @@ def step_down(
     accumulates: bool,
     skips_overflow: bool,
 ) -> Tensor | None:
-    """Add to the gradients and, unless more batches of the update follow, move; return the norm before clipping.
+    """Accumulate gradients and, after the update's last batch, take a step; return the norm before clipping.
 
-    Losses that are scaled for float16 overflow now and then: such an update is skipped, and the scale is lowered.
+    Losses scaled for float16 overflow now and then: such an update is skipped and the scale lowered.
     """
     (broken,) = agree(fabric, int(not _is_finite(loss)))
     if broken:
@@ -47,7 +47,7 @@ def step_down(
     if config.clip_norm is not None:
         norm = fabric.clip_gradients(module, optimizer, max_norm=config.clip_norm, error_if_nonfinite=False)
         assert isinstance(norm, Tensor)
-        if not skips_overflow and not _is_finite(norm):  # the same number on every process, so nobody has to be asked
+        if not skips_overflow and not _is_finite(norm):  # the same on every process, so no need to communicate
             raise NotFinite("norm of the gradient", norm)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
@@ -56,7 +56,7 @@ def step_down(
 
 @contextmanager
 def unsynchronised(fabric: "Fabric", modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Leave the gradients of several processes apart until the last batch of an update."""
+    """Do not synchronise gradients between processes until the last batch of an update."""
     with ExitStack() as stack:
         for module in modules if fabric.world_size > 1 else ():
             if is_wrapped_module(module):

@@ -1,4 +1,4 @@
-"""Optimisers, the groups of their parameters, learning rates over a run, averages of weights."""
+"""Optimisers, parameter groups, learning rate schedules, averages of weights."""
 
 from typing import TYPE_CHECKING
 

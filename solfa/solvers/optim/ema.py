@@ -1,6 +1,6 @@
-"""A moving average of parameters, and a way to use it in their place for a while.
+"""A moving average of parameters, and a way to swap it in temporarily.
 
-Buffers are not averaged: what a module counts or collects by itself (batch statistics, codebooks) stays as it is.
+Buffers are not averaged: what a module counts or collects itself (batch statistics, codebooks) stays as it is.
 Frozen parameters do not move, so they have no average.
 """
 
@@ -21,17 +21,17 @@ class EmaConfig(Config):
 
     decay: float = Field(default=0.99, ge=0.0, lt=1.0)
     every: int = Field(default=1, ge=1)
-    """Updates of the optimiser between two updates of the average."""
+    """Optimiser updates per update of the average."""
     warmup: bool = False
-    """Follow faster at first: the average of number n decays with at most (1 + n) / (10 + n)."""
+    """Follow faster at first: update n of the average uses a decay of at most (1 + n) / (10 + n)."""
 
     def build(self, modules: Mapping[str, nn.Module]) -> "Ema":
-        """Begin an average with what the modules hold now."""
+        """Start an average from the current parameters."""
         return Ema(modules, self)
 
 
 class Ema:
-    """The moving average of everything that some modules train, beginning with what they hold now.
+    """The moving average of all trainable parameters of some modules, starting from their current values.
 
     >>> import torch
     >>> from solfa.solvers.optim import Ema, EmaConfig
@@ -51,9 +51,9 @@ class Ema:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take the parameters into account; call it after every update of the optimiser."""
+        """Move the average towards the parameters; call this after every optimiser update."""
         if self._is_swapped:
-            raise RuntimeError("the average stands in for the parameters now: leave swapped() before update()")
+            raise RuntimeError("the averages are swapped in: leave swapped() before calling update()")
         self.updates += 1
         if self.updates % self.config.every or not self._averages:
             return
@@ -68,9 +68,9 @@ class Ema:
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
-        """Put the averages in the parameters' place; afterwards they hold the very bits they held before."""
+        """Swap the averages in; afterwards the parameters are restored bit for bit."""
         if self._is_swapped:
-            raise RuntimeError("the average stands in for the parameters already: swapped() cannot be nested")
+            raise RuntimeError("the averages are already swapped in: swapped() cannot be nested")
         kept = [parameter.detach().clone() for parameter in self._parameters]
         self._is_swapped = True
         try:
@@ -81,7 +81,7 @@ class Ema:
             self._is_swapped = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the count and the averages by module and parameter; the tensors are the living ones."""
+        """Return the count and the averages by module and parameter; the tensors are not copies."""
         averages: dict[str, dict[str, Tensor]] = {}
         for (module, name), average in zip(self._names, self._averages, strict=True):
             averages.setdefault(module, {})[name] = average
@@ -89,7 +89,7 @@ class Ema:
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore; every average must be there, fit, and belong to a parameter."""
+        """Restore the averages; every one must exist, fit, and belong to a parameter."""
         found = {(module, name): tensor for module, part in state["averages"].items() for name, tensor in part.items()}
         _check_names(self._names, list(found))
         for key, average in zip(self._names, self._averages, strict=True):
@@ -109,7 +109,7 @@ class Ema:
 
 
 def _trained(modules: Mapping[str, nn.Module]) -> tuple[list[tuple[str, str]], list[Tensor]]:
-    """List distinct parameters that require a gradient; one that two modules share belongs to the first."""
+    """List the distinct parameters that require a gradient; a shared one belongs to the first module."""
     found: dict[int, tuple[tuple[str, str], Tensor]] = {}
     for module_name, module in modules.items():
         for name, parameter in module.named_parameters():
@@ -119,7 +119,7 @@ def _trained(modules: Mapping[str, nn.Module]) -> tuple[list[tuple[str, str]], l
 
 
 def _precise(parameter: Tensor) -> Tensor:
-    """View or convert to single precision at least: a slow average of bfloat16 would never move."""
+    """Return the tensor in at least single precision: a slow average in bfloat16 would never move."""
     return parameter.detach().to(torch.promote_types(parameter.dtype, torch.float32))
 
 
@@ -127,9 +127,9 @@ def _check_names(expected: list[tuple[str, str]], found: list[tuple[str, str]]) 
     missing = [".".join(key) for key in expected if key not in set(found)]
     unknown = [".".join(key) for key in found if key not in set(expected)]
     if missing:
-        raise ConfigError(f"the checkpoint has no average of {_few(missing)}{nearest(missing[0], unknown)}")
+        raise ConfigError(f"the checkpoint has no average for {_few(missing)}{nearest(missing[0], unknown)}")
     if unknown:
-        raise ConfigError(f"the checkpoint has an average of {_few(unknown)}, which this model does not train")
+        raise ConfigError(f"the checkpoint has an average for {_few(unknown)}, which this model does not train")
 
 
 def _few(names: list[str]) -> str:

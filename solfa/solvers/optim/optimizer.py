@@ -1,4 +1,4 @@
-"""The optimiser of a run: which rule, which parameters, how the learning rate moves, how long an epoch is."""
+"""The optimiser of a run: which rule, which parameters, which learning rate schedule, how long an epoch."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
@@ -18,12 +18,12 @@ Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class _Rule(Config):
-    """What every rule has."""
+    """Settings that all optimisers share."""
 
     lr: float = Field(default=1e-4, gt=0.0)
     weight_decay: float = Field(default=0.0, ge=0.0)
     fused: bool = True
-    """One kernel for all parameters, where torch has one for the device (on a CPU five times faster)."""
+    """Use one fused kernel for all parameters if torch has one for the device (five times faster on a CPU)."""
 
 
 class AdamW(_Rule):
@@ -40,7 +40,7 @@ class AdamW(_Rule):
 
 
 class Adam(_Rule):
-    """Adam, its weight decay added to the gradient (Kingma and Ba 2014)."""
+    """Adam with weight decay added to the gradient (Kingma and Ba 2014)."""
 
     kind: Literal["adam"] = "adam"
     betas: tuple[Beta, Beta] = (0.9, 0.999)
@@ -74,12 +74,12 @@ AnyOptimizer = Annotated[AdamW | Adam | SGD, Field(discriminator="kind")]
 
 
 class OptimConfig(Config):
-    """Everything that decides how parameters move, and when."""
+    """How parameters are updated, and how often."""
 
     optimizer: AnyOptimizer = AdamW()
     schedule: AnySchedule = Constant()
     clip_norm: float | None = Field(default=1.0, gt=0.0)
-    """The largest norm of the gradient of all parameters together; None: as it comes."""
+    """The largest norm of the whole gradient; None does not clip."""
     accumulate: int = Field(default=1, ge=1)
     """Batches per update."""
     updates_per_epoch: int = Field(default=2000, ge=1)
@@ -90,15 +90,15 @@ class OptimConfig(Config):
 
     @property
     def total_updates(self) -> int:
-        """Updates of the whole run."""
+        """The number of updates in the whole run."""
         return self.epochs * self.updates_per_epoch
 
 
 def build_optimizer(params: Parameters, config: OptimConfig) -> torch.optim.Optimizer:
-    """Build the optimiser over all parameters that require a gradient, in groups: norms and biases do not decay.
+    """Build the optimiser for all parameters that require a gradient, in groups: norms and biases do not decay.
 
-    `params` is a module, several by name, named parameters, or plain ones (then only what their tensors carry sets
-    them apart). The groups carry `name`, and the names of their parameters.
+    `params` is a module, several by name, named parameters, or plain ones (then only attributes of the tensors set
+    them apart). Each group has a `name` and the names of its parameters.
 
     >>> import torch
     >>> from solfa.solvers import OptimConfig, build_optimizer
@@ -121,7 +121,7 @@ def build_optimizer(params: Parameters, config: OptimConfig) -> torch.optim.Opti
 
 
 def build_schedule(optimizer: torch.optim.Optimizer, config: OptimConfig, total_updates: int | None = None) -> Schedule:
-    """Build the schedule of an optimiser that still has its configured learning rates; restore it afterwards.
+    """Build the schedule for an optimiser that still has its configured learning rates; restore it afterwards.
 
     >>> import torch
     >>> from solfa.solvers.optim import Cosine, OptimConfig, build_optimizer, build_schedule
@@ -132,7 +132,7 @@ def build_schedule(optimizer: torch.optim.Optimizer, config: OptimConfig, total_
 
 
 def is_fusible(parameters: Iterable[nn.Parameter]) -> bool:
-    """Say whether torch has a fused kernel for all of them: real numbers on a device that it lists."""
+    """Say whether torch has a fused kernel for these parameters: real numbers on a supported device."""
     devices = set(_get_fused_kernels_supported_devices())
     return all(parameter.is_floating_point() and parameter.device.type in devices for parameter in parameters)
 

@@ -1,9 +1,9 @@
-"""Which parameter gets which learning rate and weight decay: a pure decision about names, kinds and wishes.
+"""Decide which parameter gets which learning rate and weight decay, purely from names, types and settings.
 
-Three voices are heard. The defaults leave norms, biases and state-space parameters out of weight decay. The model's
-author may attach options to a tensor (`parameter._no_weight_decay = True`, `parameter._optim = {"lr": 1e-3}`, the
-habit of state-space code). The user names groups by glob patterns; the first that matches wins, multiplies the learning
-rate and replaces the weight decay of what decays.
+There are three sources. The defaults exclude norms, biases and state-space parameters from weight decay. The model's
+author may attach options to a tensor (`parameter._no_weight_decay = True`, `parameter._optim = {"lr": 1e-3}`, as
+state-space code does). The user defines groups by glob patterns; the first match wins, multiplies the learning rate
+and replaces the weight decay of parameters that decay.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,22 +29,22 @@ NO_DECAY = (
     "*.A_log",
     "*.dt_bias",
 )
-"""Names that are never decayed unless the config says otherwise; those that match nothing are no fault."""
+"""Names that never decay unless the config says otherwise; a pattern without a match is fine."""
 
 _TENSOR_OPTIONS = ("lr", "weight_decay")
 
 
 class ParameterGroup(Config):
-    """Parameters whose dotted name matches a glob, and what differs for them."""
+    """Parameters whose dotted name matches a glob, and their settings."""
 
     pattern: str
     lr_scale: float = Field(default=1.0, gt=0.0)
     weight_decay: float | None = Field(default=None, ge=0.0)
-    """Instead of the optimiser's, for those that decay at all."""
+    """Replaces the optimiser's weight decay, for parameters that decay at all."""
 
 
 class Rules(NamedTuple):
-    """What is asked for: the optimiser's own numbers, and the exceptions."""
+    """The optimiser's settings and the exceptions from them."""
 
     lr: float
     weight_decay: float
@@ -53,7 +53,7 @@ class Rules(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A parameter under the name that patterns see."""
+    """A parameter and the name that patterns are matched against."""
 
     name: str
     parameter: nn.Parameter
@@ -70,9 +70,9 @@ class Group(NamedTuple):
 
 
 def list_candidates(params: Parameters) -> tuple[list[Candidate], bool]:
-    """List every distinct parameter, frozen ones too, and say whether they have names of their own.
+    """List every distinct parameter, including frozen ones, and say whether they came with names.
 
-    Of several modules the name begins with the module's: `model.layers.0.weight`.
+    With several modules, the name starts with the module's: `model.layers.0.weight`.
     """
     if isinstance(params, nn.Module):
         return _distinct(_of_module("", params)), True
@@ -97,7 +97,7 @@ def _of_module(prefix: str, module: nn.Module) -> list[Candidate]:
 
 
 def _is_norm(module: nn.Module) -> bool:
-    """Tell LayerNorm, RMSNorm, GroupNorm, BatchNorm1d and their namesakes in other libraries by their type's name."""
+    """Recognise LayerNorm, RMSNorm, GroupNorm, BatchNorm1d and their like in other libraries by type name."""
     names = (kind.__name__ for kind in type(module).__mro__)
     return any(name.rstrip("123d").endswith("Norm") for name in names)
 
@@ -107,7 +107,7 @@ def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Compare a dotted name with a glob; `*.bias` also matches a `bias` that stands alone."""
+    """Match a dotted name against a glob; `*.bias` also matches a bare `bias`."""
     return fnmatchcase(name, pattern) or fnmatchcase(f".{name}", pattern)
 
 
@@ -119,7 +119,7 @@ def group_parameters(params: Parameters, rules: Rules) -> list[Group]:
     trained = [found for found in candidates if found.parameter.requires_grad]
     if not trained:
         raise ConfigError(
-            f"optim: none of the {len(candidates)} parameters requires a gradient, nothing can be trained"
+            f"optim: none of the {len(candidates)} parameters requires a gradient, so there is nothing to train"
         )
     _check_patterns(candidates, rules)
     grouped: dict[tuple[str, float, float], list[tuple[str, nn.Parameter]]] = {}
@@ -129,7 +129,7 @@ def group_parameters(params: Parameters, rules: Rules) -> list[Group]:
 
 
 def _treatment(found: Candidate, rules: Rules) -> tuple[str, float, float]:
-    """Decide name of the group, learning rate and weight decay of one parameter."""
+    """Decide the group name, learning rate and weight decay of one parameter."""
     group = _first_match(found.name, rules.groups)
     attached = _attached_options(found)
     lr, weight_decay = attached.get("lr", rules.lr), attached.get("weight_decay", rules.weight_decay)
@@ -147,7 +147,7 @@ def _treatment(found: Candidate, rules: Rules) -> tuple[str, float, float]:
 
 
 def is_undecayed(found: Candidate, no_decay: Sequence[str]) -> bool:
-    """Say whether a parameter never decays: a norm, a name on the list, or its tensor says so."""
+    """Say whether a parameter never decays: it is a norm, its name is listed, or its tensor says so."""
     silent = getattr(found.parameter, "_no_weight_decay", False) or _attached_options(found).get("weight_decay") == 0.0
     return bool(silent) or found.is_norm or any(matches(pattern, found.name) for pattern in no_decay)
 
@@ -157,7 +157,7 @@ def _attached_options(found: Candidate) -> dict[str, float]:
     for name in options:
         if name not in _TENSOR_OPTIONS:
             raise ConfigError(
-                f"{found.name}: its tensor carries _optim[{name!r}], expected only "
+                f"{found.name}: its tensor has _optim[{name!r}], expected only "
                 f"{' and '.join(_TENSOR_OPTIONS)}{nearest(name, _TENSOR_OPTIONS)}"
             )
     return {name: float(value) for name, value in options.items() if value is not None}
@@ -172,8 +172,8 @@ def _refuse_patterns(rules: Rules) -> None:
     patterns += [pattern for pattern in rules.no_decay if pattern not in NO_DECAY]
     if patterns:
         raise ConfigError(
-            f"optim: the pattern {patterns[0]!r} cannot be matched, because the parameters came without names; "
-            "give the module itself or its named_parameters() to build_optimizer"
+            f"optim: the pattern {patterns[0]!r} needs parameters with names, found plain ones; "
+            "pass the module itself or its named_parameters() to build_optimizer"
         )
 
 
@@ -189,16 +189,16 @@ def _check_patterns(candidates: Sequence[Candidate], rules: Rules) -> None:
         if not members:
             raise ConfigError(_unmatched("optim.groups", group.pattern, candidates))
         if not any(found.parameter.requires_grad for found in members):
-            raise ConfigError(f"optim.groups: {group.pattern!r} matches only frozen parameters, remove the group")
+            raise ConfigError(f"optim.groups: {group.pattern!r} matches only frozen parameters; remove the group")
         if id(group) not in used:
             raise ConfigError(
-                f"optim.groups: everything that {group.pattern!r} matches belongs to an earlier group already; "
+                f"optim.groups: everything that {group.pattern!r} matches already belongs to an earlier group; "
                 "put the narrower pattern first"
             )
         if group.weight_decay and all(is_undecayed(found, rules.no_decay) for found in members):
             raise ConfigError(
-                f"optim.groups: weight_decay {group.weight_decay:g} of {group.pattern!r} would change nothing, because "
-                "all it matches are norms, biases or others that never decay; remove it"
+                f"optim.groups: weight_decay {group.weight_decay:g} has no effect on {group.pattern!r}, which matches "
+                "only norms, biases and others that never decay; remove it"
             )
 
 
@@ -208,5 +208,5 @@ def _unmatched(where: str, pattern: str, candidates: Sequence[Candidate]) -> str
     folders = {
         ".".join(parts[:depth]) + ".*" for name in names if (parts := name.split(".")) for depth in range(1, len(parts))
     }
-    hint = nearest(pattern, [*sorted(folders), *names]) or f"; their names begin with {', '.join(map(repr, tops[:5]))}"
+    hint = nearest(pattern, [*sorted(folders), *names]) or f"; their names start with {', '.join(map(repr, tops[:5]))}"
     return f"{where}: {pattern!r} matches none of the {len(names)} parameters{hint}"

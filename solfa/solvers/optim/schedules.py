@@ -1,7 +1,7 @@
-"""Learning rates over a run: each schedule is a pure function from the number of updates made to a ratio.
+"""Learning rate schedules: each is a pure function from the number of updates made to a ratio.
 
-The ratio multiplies the own learning rate of every parameter group. `ratio(0)` holds for the first update, so a warm-up
-of `w` updates begins at 1/w, not at 0, and reaches 1 with its last update.
+The ratio multiplies the learning rate of every parameter group. `ratio(0)` applies to the first update, so a warm-up
+of `w` updates starts at 1/w, not at 0, and reaches 1 with its last update.
 """
 
 import math
@@ -28,7 +28,7 @@ def progress(update: int, start: int, stop: int) -> float:
 
 
 class Constant(Config):
-    """The same learning rate throughout, after the warm-up."""
+    """A constant learning rate after the warm-up."""
 
     kind: Literal["constant"] = "constant"
     warmup_updates: int = Field(default=0, ge=0)
@@ -38,7 +38,7 @@ class Constant(Config):
 
 
 class InverseSqrt(Config):
-    """Fall with the square root of the number of updates after the warm-up (Vaswani et al. 2017, section 5.3)."""
+    """Decay with the inverse square root of the number of updates (Vaswani et al. 2017, section 5.3)."""
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     warmup_updates: int = Field(default=4000, ge=1)
@@ -48,20 +48,20 @@ class InverseSqrt(Config):
 
 
 class _Decaying(Config):
-    """What falls from 1 after the warm-up to `min_ratio` at the end."""
+    """A schedule that falls from 1 after the warm-up to `min_ratio` at the end."""
 
     warmup_updates: int = Field(default=0, ge=0)
     min_ratio: Ratio = 0.0
     updates: int | None = Field(default=None, ge=1)
-    """Where `min_ratio` is reached; None: at the end of the run."""
+    """The update at which `min_ratio` is reached; None for the end of the run."""
 
     def fallen(self, update: int, total_updates: int) -> float:
-        """Say which part of the way from 1 to `min_ratio` is behind, from 0 to 1."""
+        """Return how far along the way from 1 to `min_ratio` an update is, from 0 to 1."""
         stop = total_updates if self.updates is None else self.updates
         if self.warmup_updates >= stop:
             raise ConfigError(
                 f"optim.schedule: warmup_updates is {self.warmup_updates}, expected fewer than the {stop} updates of "
-                "the whole schedule; shorten it or train longer"
+                "the whole schedule; lower it, or train longer"
             )
         return progress(update, self.warmup_updates, stop)
 
@@ -102,7 +102,7 @@ class Plateau(Config):
     factor: float = Field(default=0.5, gt=0.0, lt=1.0)
     patience: int = Field(default=5, ge=0)
     cooldown: int = Field(default=0, ge=0)
-    """Epochs after a reduction during which nothing is counted."""
+    """Epochs to wait after a reduction before counting again."""
     min_ratio: Ratio = 0.0
     warmup_updates: int = Field(default=0, ge=0)
 
@@ -110,7 +110,7 @@ class Plateau(Config):
         return warm_up(update, self.warmup_updates)
 
     def after(self, state: "PlateauState", value: float) -> "PlateauState":
-        """Judge one more epoch; what is not a number is no improvement."""
+        """Judge one more epoch; NaN is no improvement."""
         improved = state.best is None or (value < state.best if self.better == "lower" else value > state.best)
         improved = improved and not math.isnan(value)
         best = value if improved else state.best
@@ -135,9 +135,10 @@ AnySchedule = Annotated[Constant | Cosine | Linear | InverseSqrt | Plateau, Fiel
 
 
 class Schedule:
-    """Sets the learning rate of each group of an optimiser before each update; its state is a few numbers.
+    """Sets the learning rates of an optimiser's groups before each update; its state is a few numbers.
 
-    The base rates are those the optimiser has now: build it before restoring anything, and restore the optimiser first.
+    The base rates are the optimiser's current ones: build this before restoring anything, and restore the optimiser
+    first.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, kind: AnySchedule, total_updates: int) -> None:
@@ -149,7 +150,7 @@ class Schedule:
 
     @property
     def ratio(self) -> float:
-        """What the own learning rate of every group is multiplied by in the next update."""
+        """The factor on every group's learning rate in the next update."""
         return self._kind.ratio(self.updates, self._total_updates) * self._plateau.scale
 
     @property
@@ -158,12 +159,12 @@ class Schedule:
         return self._base[0] * self.ratio
 
     def step(self) -> None:
-        """Move on after an update of the optimiser."""
+        """Advance after an update of the optimiser."""
         self.updates += 1
         self.apply()
 
     def observe(self, metrics: Mapping[str, Mapping[str, float]]) -> None:
-        """Look at an epoch's metrics by stage; only a plateau cares, and only where its stage was run."""
+        """Take note of an epoch's metrics by stage; only a plateau uses them, if its stage was run."""
         if not isinstance(self._kind, Plateau):
             return
         stage, name = self._kind.metric.split(".", 1)
@@ -178,11 +179,11 @@ class Schedule:
         self.apply()
 
     def state_dict(self) -> dict[str, Any]:
-        """Give plain numbers."""
+        """Return plain numbers."""
         return {"updates": self.updates, "plateau": self._plateau.model_dump()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Stand where `state_dict` was taken; the base rates and the kind stay those of this run's config."""
+        """Continue from a saved state; the base rates and the kind remain those of this run's config."""
         self.updates = int(state["updates"])
         self._plateau = PlateauState.model_validate(state["plateau"])
         self.apply()
@@ -190,6 +191,6 @@ class Schedule:
     def apply(self) -> None:
         """Set the learning rates again, after something else (a restored optimiser) has set them."""
         groups = self._optimizer.param_groups
-        assert len(groups) == len(self._base), "the optimiser was given other groups after its schedule was built"
+        assert len(groups) == len(self._base), "the optimiser's groups changed after its schedule was built"
         for group, base in zip(groups, self._base, strict=True):
             group["lr"] = base * self.ratio

@@ -1,1 +1,1 @@
-"""What of a solver is kept in checkpoints, and how a run comes back to it."""
+"""What checkpoints keep of a solver, and how a run resumes from them."""

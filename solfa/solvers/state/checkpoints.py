@@ -1,7 +1,8 @@
 """Save and restore a solver: what a checkpoint holds, and where a run starts from.
 
-A run goes on from its own folder if there is a state in it, else from `continue_from`, else from nothing; the log says
-which. Every process takes part in saving, because each has random generators and averages of its own; the first writes.
+A run resumes from its own folder if there is a state in it, otherwise it starts from `continue_from` or from scratch;
+the log says which. Every process takes part in saving, because each has its own random generators and averages; the
+first one writes.
 """
 
 import logging
@@ -76,15 +77,15 @@ class Persistence:
         self._saved_at = time.monotonic()
 
     def is_due(self) -> bool:
-        """Tell whether enough time has passed to save within an epoch."""
+        """Say whether enough time has passed to save within an epoch."""
         minutes = self._kept.cfg.checkpoint.minutes
         return minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
 
     def describe_saved(self) -> str:
-        """Say from where the run can go on."""
+        """Say where the run can resume from."""
         if not (self._folder / LAST).is_file():
-            return "nothing was saved yet"
-        return f"the last good state is kept in {self._folder / LAST}"
+            return "nothing has been saved yet"
+        return f"the last good state is in {self._folder / LAST}"
 
     def save(self, position: RunPosition) -> None:
         """Write the last state."""
@@ -108,7 +109,7 @@ class Persistence:
         self._saved_at = time.monotonic()
 
     def keep_copy(self, epoch: int) -> None:
-        """Copy the last state, if this epoch is one to keep, and remove the copies that are too many."""
+        """Copy the last state if this epoch is to be kept, and remove surplus copies."""
         every, keep_last = self._kept.cfg.checkpoint.save_every, self._kept.cfg.checkpoint.keep_last
         if not self._kept.is_first_rank:
             return
@@ -121,7 +122,7 @@ class Persistence:
             copy_path(self._folder, old).unlink()
 
     def note_best(self, epoch: int, results: Mapping[str, Metrics], metric: str | None) -> None:
-        """Keep the weights as they are now, if this epoch is the best so far."""
+        """Keep the current weights if this epoch is the best so far."""
         if not self._registry.best:
             return
         value = -float(epoch) if metric is None else _metric(results, metric)
@@ -135,7 +136,7 @@ class Persistence:
         self._kept.fabric.barrier()
 
     def best_states(self) -> dict[str, Any]:
-        """Read the best weights so far; nothing if there are none yet."""
+        """Read the best weights so far; empty if there are none yet."""
         path = self._folder / BEST
         return dict(read_state(path)["states"]) if self._registry.best and path.exists() else {}
 
@@ -151,7 +152,7 @@ class Persistence:
             position = self._resume(read_state(own))
             updates = f" after {position.num_updates} updates" if position.num_updates else ""
             where = f"epoch {position.epoch}{updates}"
-            logger.info("continuing %s from its own folder %s at %s", kept.experiment.signature, self._folder, where)
+            logger.info("resuming %s from its folder %s at %s", kept.experiment.signature, self._folder, where)
             return position
         if kept.cfg.continue_from is not None:
             self._continue_from(kept.cfg.continue_from)
@@ -177,7 +178,7 @@ class Persistence:
             averages = Averages.of([state["averages"][rank]])
         else:
             # Batches stay the same; what each process draws (dropout) cannot.
-            logger.info("saved by %d processes, continued by %d", len(state["random"]), world_size)
+            logger.info("saved by %d processes, resumed by %d", len(state["random"]), world_size)
             averages = Averages.of(state["averages"] if rank == 0 else [])
         return RunPosition(state["epoch"], state["num_updates"], list(state["history"]), averages)
 
@@ -188,7 +189,7 @@ class Persistence:
             path = path / (LAST if keep or not (path / BEST).exists() else BEST)
         if not path.is_file():
             if keep:
-                raise ConfigError(f"continue_keep: {location} is no checkpoint of an experiment; leave out {keep}")
+                raise ConfigError(f"continue_keep: {location} is not an experiment's checkpoint; leave out {keep}")
             logger.info("continue_from: %s", self._kept.load_pretrained(location))
         else:
             self._take_over(path, read_state(path), keep)
@@ -198,19 +199,21 @@ class Persistence:
         taken = [name for name in state["states"] if name in wanted]
         self._registry.load({name: state["states"][name] for name in taken}, taken)
         if "optimizer" in keep and not set(taken) & set(self._registry.optimizers):
-            raise ConfigError(f"continue_keep=optimizer: {path} holds no optimiser; give a {LAST}")
+            raise ConfigError(f"continue_keep=optimizer: {path} has no optimiser state; use a {LAST}")
         for name, schedule in self._kept.schedules.items():
             if "schedule" in keep:
                 schedule.load_state_dict(state["schedules"][name])
-            schedule.apply()  # an optimiser that was taken over brings the learning rate of its last update
+            schedule.apply()  # a loaded optimiser brings the learning rate of its last update
         taken += ["schedule"] if "schedule" in keep else []
         missing = set(self._registry.modules) - set(taken)
         if missing:
-            raise ConfigError(f"continue_from: {path} holds no {', '.join(sorted(missing))}; it is of another solver")
+            raise ConfigError(
+                f"continue_from: {path} has no {', '.join(sorted(missing))}; it belongs to another solver"
+            )
         fresh = sorted({*self._registry.optimizers, "schedule"} - set(taken))
         logger.info(
-            "continue_from: took %s from %s (epoch %s); %s", ", ".join(taken), path, state["epoch"],
-            f"{', '.join(fresh)} start afresh" if fresh else "nothing starts afresh",
+            "continue_from: loaded %s from %s (epoch %s); %s", ", ".join(taken), path, state["epoch"],
+            f"{', '.join(fresh)} start fresh" if fresh else "nothing starts fresh",
         )  # fmt: skip
 
 
@@ -222,9 +225,9 @@ def _metric(results: Mapping[str, Metrics], name: str) -> float:
 
 
 def _second_name(path: Path, other: Path) -> None:
-    # The state is never written in place, only replaced, so a second name is a copy that costs nothing.
+    # The state is never modified in place, only replaced, so a hard link is a free copy.
     try:
         os.link(path, other)
     except OSError:
-        # No hard links on this file system; a fault of another kind stops the copy, too.
+        # This file system has no hard links; any other error will stop the copy, too.
         shutil.copyfile(path, other)

@@ -1,4 +1,4 @@
-"""What of a solver is kept: named attributes whose state is saved, averaged, or remembered at its best."""
+"""The registered attributes of a solver: those that are saved, averaged, or kept from the best epoch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from solfa.xp.state_file import load_module
 
 @runtime_checkable
 class Stateful(Protocol):
-    """Anything that can describe itself and be restored."""
+    """Anything with a state that can be saved and restored."""
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state_dict: dict[str, Any], /) -> Any: ...
@@ -26,7 +26,7 @@ def _is_sharded(module: nn.Module) -> bool:
 
 
 def state_of(value: Any, sharded_by: nn.Module | None = None) -> Any:
-    """Describe a registered attribute in tensors and plain values."""
+    """Return the state of a registered attribute as tensors and plain values."""
     if isinstance(value, nn.Module) and _is_sharded(value):
         from solfa.solvers.fabric.full_state import gather_module
 
@@ -41,7 +41,7 @@ def state_of(value: Any, sharded_by: nn.Module | None = None) -> Any:
 
 
 def load_state(name: str, value: Any, state: Any, sharded_by: nn.Module | None = None) -> Any:
-    """Restore a registered attribute in place; what is no object with a state is replaced, and returned."""
+    """Restore a registered attribute in place and return it; a value without a state is replaced."""
     if isinstance(value, nn.Module) and _is_sharded(value):
         from solfa.solvers.fabric.full_state import scatter_module
 
@@ -60,7 +60,7 @@ def load_state(name: str, value: Any, state: Any, sharded_by: nn.Module | None =
 
 
 class Registry:
-    """The names that a solver registered, by what is done with them."""
+    """The names that a solver registered, by purpose."""
 
     def __init__(self, attribute: Callable[[str], Any], set_attribute: Callable[[str, Any], None]) -> None:
         self._attribute, self._set_attribute = attribute, set_attribute
@@ -69,7 +69,7 @@ class Registry:
         self.ema: list[str] = []
 
     def add(self, names: list[str], *names_of: str) -> None:
-        """Note attributes in one of the lists; an attribute that is not there is an error."""
+        """Add attributes to one of the lists; an attribute that does not exist is an error."""
         for name in names_of:
             self._attribute(name)
             if name not in names:
@@ -94,11 +94,11 @@ class Registry:
         }
 
     def sharding_module(self) -> nn.Module | None:
-        """Find the module that spreads its parameters over devices, which then spreads the optimiser's state."""
+        """Find the module that shards its parameters, and with them the optimiser's state."""
         return next((module for module in self.modules.values() if _is_sharded(module)), None)
 
     def states(self) -> dict[str, Any]:
-        """Describe all stateful attributes."""
+        """Return the state of all stateful attributes."""
         sharded_by = self.sharding_module()
         return {name: state_of(self._attribute(name), sharded_by) for name in self.stateful}
 
@@ -111,12 +111,12 @@ class Registry:
             self._set_attribute(name, load_state(name, self._attribute(name), states[name], sharded_by))
 
     def best_states(self) -> dict[str, Any]:
-        """Describe the attributes that are remembered at their best."""
+        """Return the state of the attributes that are kept from the best epoch."""
         return {name: state_of(self._attribute(name)) for name in self.best}
 
     @contextmanager
     def swapped(self, states: Mapping[str, Any]) -> Iterator[None]:
-        """Put other states into modules while the context is open, and the exact old ones back afterwards."""
+        """Swap other states into modules while the context is open; afterwards restore the old ones exactly."""
         before = {name: _copied(state_of(self._attribute(name))) for name in states}
         try:
             for name, state in states.items():
@@ -136,8 +136,8 @@ def _copied(state: Any) -> Any:
 
 
 def check_modules(names: list[str], value_of: Callable[[str], Any], verb: str) -> None:
-    """Refuse to average or remember what is not a network."""
+    """Refuse to average or keep anything but a network."""
     for name in names:
         if not isinstance(value_of(name), nn.Module):
             found = type(value_of(name)).__name__
-            raise ConfigError(f"register_{verb}({name!r}): expected a torch module, found a {found}")
+            raise ConfigError(f"register_{verb}({name!r}): expected a torch module, found {found}")

@@ -1,1 +1,1 @@
-"""One file per task: how its network is built and what is done with a batch."""
+"""One file per task: how to build its network and what to do with a batch."""

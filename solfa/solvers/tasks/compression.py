@@ -4,7 +4,7 @@
         └──────────────────────┴──► discriminators ──► fooling them, their maps ─┴─► balanced gradient ──► codec
                                          └──────────► telling both apart ──────────────────────────────► discriminators
 
-The data are waveforms as a `mulaw` or `linear` dataset stores them: one code per sample, exact to 16 bits.
+The data is waveforms in a `mulaw` or `linear` dataset: one code per sample, exact to 16 bits.
 """
 
 from collections.abc import Mapping
@@ -40,40 +40,40 @@ from solfa.store.schema import ArraySpec
 from solfa.xp.state_file import load_module
 
 FOOLING, MAPS = "adversarial", "features"
-"""The names of the two losses that discriminators give the codec."""
+"""The names of the two losses that the codec gets from the discriminators."""
 
 
 class AdversarialConfig(Config):
-    """Discriminators, and what the codec gets from them."""
+    """Discriminators, and the losses that the codec gets from them."""
 
     discriminator: StftDiscriminatorConfig = StftDiscriminatorConfig()
     loss: AnyAdversarialLoss = Hinge()
     weight: float = Field(default=4.0, ge=0)
-    """Of fooling them."""
+    """The weight of the loss for fooling them."""
     feature_weight: float = Field(default=4.0, ge=0)
-    """Of giving them the same inner maps as the original does."""
+    """The weight of the loss for matching their feature maps of the original."""
     start_update: NonNegativeInt = 0
-    """Begin after so many updates of the codec."""
+    """Updates of the codec before they start."""
     every: PositiveInt = 1
-    """Train them with every so many updates of the codec."""
+    """Updates of the codec per update of the discriminators."""
     optimizer: AnyOptimizer | None = None
-    """None is that of the codec."""
+    """None uses the same settings as the codec."""
 
 
 class CompressionGenerateConfig(StageConfig):
-    """Which clips are reconstructed to listen to."""
+    """Which clips to reconstruct for listening."""
 
     num_clips: PositiveInt = 4
     seconds: float = Field(default=10.0, gt=0)
 
 
 class CompressionConfig(SolverConfig):
-    """A codec and what it is trained against."""
+    """A codec and the losses that train it."""
 
     model: CodecModelConfig
     losses: Mapping[str, AnyAudioLoss] = Field(min_length=1)
     weights: Mapping[str, float]
-    """Of each loss: its share of the gradient at the codec's output."""
+    """Each loss's share of the gradient at the codec's output."""
     balancer: BalancerConfig = BalancerConfig()
     adversarial: AdversarialConfig | None = None
     generate: CompressionGenerateConfig = CompressionGenerateConfig()
@@ -83,17 +83,17 @@ class CompressionConfig(SolverConfig):
         if set(self.losses) != set(self.weights):
             raise ValueError(f"weights: expected one for each of {sorted(self.losses)}, found {sorted(self.weights)}")
         if {FOOLING, MAPS} & set(self.losses):
-            raise ValueError(f"losses: {FOOLING} and {MAPS} are those of the discriminators; choose other names")
+            raise ValueError(f"losses: {FOOLING} and {MAPS} are reserved for the discriminators; choose other names")
         return self
 
 
 class CompressionSolver(StandardSolver[CompressionConfig]):
-    """The task of reconstructing waveforms."""
+    """Learns to reconstruct waveforms."""
 
     Config: ClassVar[type[SolverConfig]] = CompressionConfig
 
     def build_model(self) -> None:
-        """Make the codec, and discriminators if there are to be any."""
+        """Build the codec, and the discriminators if there are any."""
         cfg = self.cfg
         self._check_data()
         self.model = CodecModel(cfg.model)
@@ -104,7 +104,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
             weights |= {FOOLING: cfg.adversarial.weight, MAPS: cfg.adversarial.feature_weight}
             rule = cfg.adversarial.optimizer or cfg.optim.optimizer
             self.discriminator = cfg.adversarial.discriminator.build(cfg.model.num_channels)
-            # Patterns of parameter names are those of the codec.
+            # The patterns of `groups` refer to the codec's parameters.
             theirs = cfg.optim.model_copy(update={"optimizer": rule, "groups": ()})
             self.discriminator_optimizer = build_optimizer(self.discriminator, theirs)
             self.register_stateful("discriminator", "discriminator_optimizer")
@@ -113,7 +113,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         self.register_best("model")
         self.register_ema("model")
         self._counts: list[Int64[Tensor, "K V"]] = []
-        """How often each code occurred in the batches of a stage."""
+        """How often each code occurred in a stage so far."""
 
     def best_metric(self) -> str:
         return "mel_distance"
@@ -138,24 +138,26 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         return self._with_codebooks("evaluate")
 
     def generate(self) -> Metrics:
-        """Reconstruct the first clips of the generate dataset, beside their originals."""
+        """Reconstruct the first clips of the generate dataset, next to their originals."""
         clips = list(self._pairs()) if self.is_first_rank else []
         if self.is_first_rank:
             self.experiment.watcher.clips("generate", self.epoch, clips)
         return {"clips": len(clips) / 2}
 
     def load_pretrained(self, location: str) -> str:
-        """Start from an EnCodec checkpoint in the layout of transformers: a directory or a Hub id."""
+        """Start from an EnCodec checkpoint in transformers' layout: a directory or a Hub id."""
         bottleneck = self.cfg.model.bottleneck
         if not isinstance(bottleneck, Rvq):
-            raise ConfigError(f"model.bottleneck: {location} has codebooks, found {bottleneck.kind}; choose rvq")
+            raise ConfigError(
+                f"model.bottleneck: starting from {location} takes rvq, found {bottleneck.kind}; set kind to rvq"
+            )
         loaded = load_encodec(location.removeprefix("//pretrained/"), rvq=bottleneck)
         load_module("model", self.codec, loaded.state_dict())
-        return f"took the codec from {location}; everything else starts afresh"
+        return f"loaded the codec from {location}; everything else starts fresh"
 
     @property
     def codec(self) -> CodecModel:
-        """The codec as it was built, without what spreads it over devices."""
+        """The codec itself, without Fabric's wrapper."""
         codec = unwrapped(self.model)
         assert isinstance(codec, CodecModel)
         return codec
@@ -186,7 +188,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         updates = self._total_updates()
         if adversarial is None or updates < adversarial.start_update or updates % adversarial.every:
             return
-        # In one call, because several processes synchronise the gradients of one.
+        # In one call, because each call synchronises gradients between processes.
         judgements: list[Judgement] = self.discriminator(torch.cat([audio, decoded]))
         halves = [found.logits.chunk(2) for found in judgements]
         loss = adversarial.loss.discriminator_loss([real for real, _ in halves], [fake for _, fake in halves])
@@ -194,20 +196,20 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         metrics["discriminator"] = loss.detach()
 
     def _total_updates(self) -> int:
-        """Count the updates before this one; the schedule of the codec may have counted this one already."""
+        """Count the updates before this one; the codec's schedule may already include this one."""
         return (self.epoch - 1) * self.cfg.optim.updates_per_epoch + self.num_updates
 
     def _measure(self, audio: Tensor, passed: Reconstruction, heard: Bool[Tensor, "B"], metrics: Metrics) -> None:
         ratios = si_sdr(passed.audio, audio)
-        if not ratios.isnan().all():  # against silence there is no ratio
+        if not ratios.isnan().all():  # the ratio is undefined for silence
             metrics["si_sdr"] = ratios.nanmean()
         metrics["mel_distance"] = mel_distance_db(passed.audio, audio, self.cfg.model.sample_rate).mean()
         codes, size = passed.bottleneck.codes, self.cfg.model.codebook_size
         if codes is not None and size is not None:
-            self._counts.append(count_codes(codes[heard], size))  # without rows of padding alone
+            self._counts.append(count_codes(codes[heard], size))  # without rows that are only padding
 
     def _with_codebooks(self, stage: Stage) -> Metrics:
-        """Add how the codebooks are used over the whole stage, which is no mean over batches."""
+        """Add codebook usage over the whole stage, which is not a mean over batches."""
         self._counts = []
         metrics = self.common_train_valid(stage)
         if self._counts:
@@ -245,7 +247,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         codec = load_codec(str(self.data_facts["codec"]))
         if not isinstance(codec, WaveformCodec):
             raise ConfigError(
-                f"dset: a codec is trained on waveforms, as mulaw and linear store them, found {codec.name}; "
+                f"dset: training a codec takes waveforms encoded with mulaw or linear, found {codec.name}; "
                 f"encode the audio with mulaw:bits=16,sample_rate={model.sample_rate},num_channels={model.num_channels}"
             )
         self.grid = codec.grid
@@ -253,5 +255,5 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         if found != (model.sample_rate, model.num_channels):
             raise ConfigError(
                 f"model: expected the dataset's {found[0]} Hz and {found[1]} channels, found {model.sample_rate} Hz "
-                f"and {model.num_channels}; change the model, or encode the audio anew"
+                f"and {model.num_channels}; change the model, or encode the audio again"
             )

@@ -29,23 +29,23 @@ from solfa.xp.state_file import load_module
 
 
 class LMConfig(SolverConfig):
-    """A codec language model and what it is conditioned on."""
+    """A codec language model and its conditioners."""
 
     model: CodecLMConfig
     conditioner: ConditionsConfig = ConditionsConfig()
     generate: CodesGenerateConfig = CodesGenerateConfig()
     codec: str | None = None
-    """What decodes generated codes; None: the codec that the dataset was encoded with."""
+    """The codec that decodes generated codes; None uses the one that the dataset was encoded with."""
 
 
 class LMSolver(StandardSolver[LMConfig]):
-    """The task of predicting the next codes."""
+    """Learns to predict the next codes."""
 
     Config: ClassVar[type[SolverConfig]] = LMConfig
     Generator = LanguageModel
 
     def build_model(self) -> None:
-        """Size the model by the data, and its conditioners by the config."""
+        """Size the model to the data, and build its conditioners from the config."""
         cfg = self.cfg
         self.array = codes_array(self.data_facts)
         assert self.array.codebook_size is not None
@@ -78,34 +78,34 @@ class LMSolver(StandardSolver[LMConfig]):
         return with_perplexity(means)
 
     def generate(self) -> Metrics:
-        """Generate clips conditioned as those of the generate dataset."""
+        """Generate clips with the conditions of the generate dataset's clips."""
         source, columns = self.sources["generate"], self.cfg.conditioner.sources
         requests = requests_like(source, self.cfg.generate, self.array.frame_rate, columns, (self.cfg.seed, self.epoch))
         return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
 
     def generator(self) -> LanguageModel:
-        """Give what generates with the weights as they are; its codec is let go with it: training needs the memory."""
+        """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""
         data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), self.array)
         return LanguageModel(self.network, data_codec, self.cfg.generate.sampling)
 
     def load_pretrained(self, location: str) -> str:
-        """Start from a MusicGen checkpoint in the layout of transformers: a directory or a Hub id."""
+        """Start from a MusicGen checkpoint in transformers' layout: a directory or a Hub id."""
         loaded = load_musicgen(location.removeprefix("//pretrained/"))
         load_module("model.lm", self.network.lm, loaded.model.state_dict())
-        told = f"took the language model from {location}"
+        told = f"loaded the language model from {location}"
         if loaded.text_projection is not None:
             text_conditioner(self.network, location).output_proj.load_state_dict(loaded.text_projection)
-            told += " and the projection of its text"
+            told += " and its text projection"
         elif loaded.is_whole:
-            # Its text encoder has the decoder's width, so that nothing stands between them.
+            # Its text encoder has the decoder's width, so there is no projection between them.
             projection = text_conditioner(self.network, location).output_proj
             nn.init.eye_(projection.weight)
             nn.init.zeros_(projection.bias)
-        return told + "; everything else starts afresh"
+        return told + "; everything else starts fresh"
 
     @property
     def network(self) -> ConditionedLM:
-        """The model as it was built, without what spreads it over devices."""
+        """The model itself, without Fabric's wrapper."""
         network = unwrapped(self.model)
         assert isinstance(network, ConditionedLM)
         return network

@@ -30,23 +30,23 @@ from solfa.solvers.tasks.shared_codes import (
 
 
 class MoTSolverConfig(SolverConfig):
-    """A text model with audio experts, and the texts that it reads."""
+    """A text model with audio experts, and the texts it reads."""
 
     model: MoTConfig
     text: TextsConfig = TextsConfig()
     generate: CodesGenerateConfig = CodesGenerateConfig()
     codec: str | None = None
-    """What decodes generated codes; None: the codec that the dataset was encoded with."""
+    """The codec that decodes generated codes; None uses the one that the dataset was encoded with."""
 
 
 class MoTSolver(StandardSolver[MoTSolverConfig]):
-    """The task of predicting codes after a text."""
+    """Learns to predict codes after a text."""
 
     Config: ClassVar[type[SolverConfig]] = MoTSolverConfig
     Generator = TextModel
 
     def build_model(self) -> None:
-        """Load the base and the donor, and size the audio side by the data."""
+        """Load the base and the donor, and size the audio side to the data."""
         cfg = self.cfg
         self.array = codes_array(self.data_facts)
         assert self.array.codebook_size is not None
@@ -88,13 +88,13 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
         return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
 
     def generator(self) -> TextModel:
-        """Give what generates with the weights as they are; its codec is let go with it: training needs the memory."""
+        """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""
         data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), self.array)
         return TextModel(self.network, self.texts, data_codec, self.cfg.generate.sampling)
 
     @property
     def network(self) -> MoT:
-        """The model as it was built, without what spreads it over devices."""
+        """The model itself, without Fabric's wrapper."""
         network = unwrapped(self.model)
         assert isinstance(network, MoT)
         return network
@@ -104,16 +104,16 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
         return {TEXT: self.cfg.text.source}
 
     def _expect_texts(self) -> None:
-        """Refuse data without any text: a model that is to follow captions would learn to ignore them."""
+        """Refuse data without any text: a model meant to follow captions would learn to ignore them."""
         if self.cfg.text.dropout < 1 and not any(self.sources["train"].values(self.cfg.text.source)):
             raise ConfigError(
-                f"text.source: no clip of the training data has a {self.cfg.text.source}; name a column that holds "
-                "text, join a table of captions to the dataset, or train without texts by text.dropout=1"
+                f"text.source: no training clip has a {self.cfg.text.source}; name a column that holds text, "
+                "join a table of captions to the dataset, or set text.dropout=1 to train without texts"
             )
 
     def _texts(self, batch: Batch) -> list[Any]:
         rows = attribute_rows(batch.captions, batch.metadata, self._columns)
-        # A model that is trained without texts is judged without them, too.
+        # A model trained without texts is evaluated without them, too.
         dropout = self.cfg.text.dropout if self.is_training else float(self.cfg.text.dropout == 1)
         dropped = drop_attributes(
             rows, batch.ids, guidance_dropout=dropout, dropouts={}, seed=self.cfg.seed, epoch=batch.epoch

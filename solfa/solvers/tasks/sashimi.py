@@ -2,8 +2,8 @@
 
     classes of a clip ──► shifted by one ──► SaShiMi ──► head: a distribution over the next class ──► nats, bits
 
-The data are waveforms as a mono `mulaw` or `linear` dataset stores them. Its grid says how many classes there are and
-how they sound; what pads a batch does not count.
+The data is waveforms in a mono `mulaw` or `linear` dataset. Its grid says how many classes there are and which
+amplitudes they stand for; padding does not count.
 """
 
 import math
@@ -33,7 +33,7 @@ from solfa.solvers.standard import StandardSolver
 
 
 class SashimiGenerateConfig(StageConfig):
-    """What is generated to listen to while training."""
+    """Which clips to generate for listening during training."""
 
     num_clips: PositiveInt = 4
     seconds: float = Field(default=2.0, gt=0)
@@ -45,13 +45,13 @@ class SashimiSolverConfig(SolverConfig):
 
     model: SashimiModelConfig
     truncate_seconds: float | None = Field(default=None, gt=0)
-    """Go back in time only so far: a row is read in pieces, each beginning with the state that the one before left, so
-    that memory is that of a piece. None: through the whole row."""
+    """Truncated backpropagation: a row is read in pieces of this many samples, each starting from the state the
+    previous one left, so that memory is that of one piece. None goes through the whole row."""
     generate: SashimiGenerateConfig = SashimiGenerateConfig()
 
 
 class Piece(NamedTuple):
-    """Some samples of every row, and what is read to predict them."""
+    """Some samples of every row, and the inputs that predict them."""
 
     inputs: Int64[Tensor, "B n"]
     classes: Int64[Tensor, "B n"]
@@ -59,17 +59,19 @@ class Piece(NamedTuple):
 
 
 class SashimiSolver(StandardSolver[SashimiSolverConfig]):
-    """The task of predicting the next sample."""
+    """Learns to predict the next sample."""
 
     Config: ClassVar[type[SolverConfig]] = SashimiSolverConfig
     Generator = WaveformModel
 
     def build_model(self) -> None:
-        """Size the network by the grid of the data, and start its last layer as the head wants it."""
+        """Size the network to the data's grid, and initialise its last layer for the head."""
         cfg = self.cfg
         self.codec = waveform_codec(self.data_facts)
         if cfg.dataset is not None and isinstance(cfg.dataset.mode, PackRows):
-            raise ConfigError("dataset.mode: packed rows join clips that do not follow each other; use crop or pad")
+            raise ConfigError(
+                "dataset.mode: packed rows join unrelated clips, which SaShiMi would read as one; use crop or pad"
+            )
         self.model, self.head = build_sashimi(cfg.model, self.codec)
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
@@ -102,11 +104,11 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         return metrics
 
     def summarise(self, means: Metrics) -> Metrics:
-        """Add what the loss is in bits."""
+        """Add the loss in bits."""
         return {**means, "bits_per_sample": means["loss"] / math.log(2)}
 
     def generate(self) -> Metrics:
-        """Draw clips from nothing."""
+        """Draw unprompted clips."""
         wanted = self.cfg.generate
         seeds = [stable_key("generate", self.cfg.seed, self.epoch, index) % 2**63 for index in range(wanted.num_clips)]
         requests = [ClipRequest(f"{index:03d}", wanted.seconds, seed) for index, seed in enumerate(seeds)]
@@ -114,13 +116,13 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         return {"clips": float(len(bits)), "bits_per_sample": sum(bits) / len(bits)}
 
     def generator(self) -> WaveformModel:
-        """Give what generates with the weights as they are."""
+        """Build a generator around the current weights."""
         sampling = WaveformChoices(**self.cfg.generate.sampling.model_dump())
         return WaveformModel(self.network, self.head, self.codec, sampling)
 
     @property
     def network(self) -> Sashimi:
-        """The model as it was built, without what spreads it over devices."""
+        """The model itself, without Fabric's wrapper."""
         network = unwrapped(self.model)
         assert isinstance(network, Sashimi)
         return network
@@ -139,13 +141,13 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         if not keep_state:
             return self.model(inputs, state), None
         if is_wrapped_module(self.model):
-            # So that it goes through what spreads the model over devices, as `forward` does.
+            # So that it goes through Fabric's wrapper, as `forward` does.
             self.model.mark_forward_method("forward_with_state")  # type: ignore[operator]
         outputs, last = self.model.forward_with_state(inputs, state)
         return outputs, last.map(Tensor.detach)
 
     def _descend(self, loss: Tensor, is_last: bool) -> Tensor | None:
-        """Add to the gradients; with the last piece, make the update."""
+        """Accumulate gradients, and take the step with the last piece."""
         before = self._accumulates
         self._accumulates = before or not is_last
         try:
@@ -154,7 +156,7 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
             self._accumulates = before
 
     def _statistics(self, outputs: Tensor, mask: Tensor, count: Tensor) -> dict[str, Tensor]:
-        """Sum what the head has to say; in training about one row, because it takes as much memory as the loss."""
+        """Sum the head's metrics; in training over one row, because they take as much memory as the loss."""
         rows = slice(1 if self.is_training else None)
         found = self.head.statistics(outputs[rows], mask[rows])
         return {name: value * count for name, value in found.items()}

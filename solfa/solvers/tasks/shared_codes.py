@@ -1,4 +1,4 @@
-"""What the tasks that model codes share: their loss and its metrics, and clips to ask for while training."""
+"""What the tasks that model codes share: the loss and its metrics, and the clips to generate during training."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,29 +24,29 @@ from solfa.solvers.standard import StandardSolver
 
 
 class CodesGenerateConfig(StageConfig):
-    """What is generated to listen to while training: as many clips, conditioned as those of the generate dataset."""
+    """Which clips to generate for listening during training, with the conditions of the generate dataset's clips."""
 
     num_clips: PositiveInt = 4
     seconds: float = Field(default=10.0, gt=0)
     prompt_seconds: float = Field(default=0.0, ge=0)
-    """Begin with so much of the dataset's clip and go on from there."""
+    """How much of the dataset's clip to start from."""
     sampling: GenerationSettings = GenerationSettings()
 
 
 def mean_nats(nats: Float[Tensor, "K"], mask: Bool[Tensor, "B T"]) -> Metrics:
-    """Turn the sums of each codebook's nats into means per frame, and their mean: the loss."""
+    """Turn each codebook's sum of nats into a mean per frame, and average these to the loss."""
     per_frame = nats.detach() / mask.sum().clamp(min=1)
     each = {f"ce_q{k + 1}": value for k, value in enumerate(per_frame)} if len(nats) > 1 else {}
     return {"loss": per_frame.mean(), **each}
 
 
 def with_perplexity(means: Metrics) -> Metrics:
-    """Add the perplexity, which is no mean of perplexities."""
+    """Add the perplexity, which is not a mean of perplexities."""
     return {**means, "ppl": math.exp(min(means["loss"], 80.0))}
 
 
 def descend(solver: StandardSolver[Any], nats: Float[Tensor, "K"], batch: Batch, metrics: Metrics) -> Metrics:
-    """Take a step on the nats of a batch when training, and add what they are per frame to the metrics."""
+    """Take a step on the nats of a batch when training, and add the nats per frame to the metrics."""
     if solver.is_training:
         # The mean over the global batch once the processes' gradients are averaged.
         share = solver.fabric.world_size / (len(nats) * batch.global_frames)
@@ -55,7 +55,7 @@ def descend(solver: StandardSolver[Any], nats: Float[Tensor, "K"], batch: Batch,
 
 
 def refuse_packing(dataset: Batching | None) -> None:
-    """Refuse rows of several clips where each clip has a caption of its own."""
+    """Refuse packed rows, in which each clip has its own caption."""
     if dataset is not None and isinstance(dataset.mode, PackRows):
         raise ConfigError("dataset.mode: packed rows hold several clips, each with its own caption; use crop or pad")
 
@@ -67,7 +67,7 @@ def requests_like(
     columns: Mapping[str, str],
     seed: Sequence[int],
 ) -> list[ClipRequest]:
-    """Ask for clips like the first ones of a dataset: `columns` say where their attributes come from."""
+    """Request clips like the first ones of a dataset; `columns` say where their attributes come from."""
     prompt_frames = round(wanted.prompt_seconds * frame_rate)
     if prompt_frames and wanted.prompt_seconds >= wanted.seconds:
         raise ConfigError(

@@ -1,1 +1,1 @@
-"""Those who follow a run: its log, TensorBoard, Weights & Biases."""
+"""Watchers that follow a run: its log, TensorBoard, Weights & Biases."""

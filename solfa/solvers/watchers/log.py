@@ -1,4 +1,4 @@
-"""A run in its log: one line when a stage is done, and one every half a minute while it goes on."""
+"""A run in its log: one line when a stage is done, and one every half minute in between."""
 
 import logging
 import time
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class LoggedStages(Watcher):
-    """Writes what happens into the log, which `solfa info -t` follows and the terminal shows."""
+    """Logs what happens; `solfa info -t` follows the log and the terminal shows it."""
 
     def __init__(self, epochs: int, *, on_terminal: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
         self._epochs, self._clock = epochs, clock
@@ -30,7 +30,7 @@ class LoggedStages(Watcher):
 
     def step(self, done: int, metrics: Mapping[str, float]) -> None:
         now = self._clock()
-        # The count of a resumed stage does not begin at 0, so the rate is measured from the first step that is seen.
+        # The count of a resumed stage does not start at 0, so measure the rate from the first step seen.
         self._first, self._last = self._first or (done, now), (done, now)
         if now - self._said >= LINE_SECONDS:
             self._said = now
@@ -42,7 +42,7 @@ class LoggedStages(Watcher):
         logger.info("%s", line, extra=self._extra)
 
     def _rate(self) -> float | None:
-        """Measure steps per second; one step alone says nothing."""
+        """Measure steps per second; a single step says nothing."""
         if self._first is None:
             return None
         steps, seconds = self._last[0] - self._first[0], self._last[1] - self._first[1]

@@ -1,7 +1,7 @@
-"""Who is told what happens in a run: the events, the fan-out, and the line that sums up a stage.
+"""Watchers: the events of a run, the fan-out to several watchers, and the line that sums up a stage.
 
-A watcher sees plain numbers and finished audio, never tensors with a graph; it is told only on the first rank. One that
-fails stops the run: a log with silent holes is worse than a stop that names its cause.
+A watcher sees plain numbers and finished audio, never tensors with a graph, and only on the first rank. If one fails,
+the run stops: a log with silent gaps is worse than a stop that names its cause.
 """
 
 import importlib.util
@@ -19,12 +19,12 @@ from solfa.spelling import duration
 from solfa.xp.layout import TENSORBOARD
 
 MAX_METRICS = 8
-"""Metrics on a summary line; all of them are in the history."""
+"""How many metrics a summary line shows; the history has all of them."""
 
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Somebody who follows a run; override what you want to be told.
+    """Follows a run; override the events that you want to hear about.
 
     >>> from solfa.solvers import Watcher, Watchers
     >>> class Printed(Watcher):
@@ -35,32 +35,32 @@ class Watcher(Protocol):
     """
 
     def started(self, folder: Path, hyper_parameters: Mapping[str, Any]) -> None:
-        """Learn where the experiment lives and its whole config, before the first stage."""
+        """Handle the start of the run, given the experiment's folder and its whole config."""
         return
 
     def stage_started(self, stage: str, epoch: int, total: int | None) -> None:
-        """Learn that a stage begins; epochs count from 1, `total` is the number of steps in it, known for `train`."""
+        """Handle the start of a stage; epochs count from 1, `total` is its number of steps, if known."""
         return
 
     def step(self, done: int, metrics: Mapping[str, float]) -> None:
-        """Learn that `done` steps of the stage are done, counted from its beginning even if it was resumed."""
+        """Handle progress: `done` steps of the stage, counted from its start even if it was resumed."""
         return
 
     def stage_finished(self, stage: str, epoch: int, metrics: Mapping[str, float], seconds: float) -> None:
-        """Learn the metrics of a whole stage."""
+        """Handle the end of a stage and its metrics."""
         return
 
     def clips(self, stage: str, epoch: int, clips: Sequence[GeneratedClip]) -> None:
-        """Hear what was generated."""
+        """Handle generated clips."""
         return
 
     def closed(self) -> None:
-        """Write out what is left: the run is over, by its end or by a fault."""
+        """Handle the end of the run, finished or failed: write out what is left."""
         return
 
 
 class Watchers(Watcher):
-    """Several watchers as one, told in order."""
+    """Several watchers as one, notified in order."""
 
     def __init__(self, watchers: Sequence[Watcher] = ()) -> None:
         self.watchers = tuple(watchers)
@@ -86,7 +86,7 @@ class Watchers(Watcher):
             watcher.clips(stage, epoch, clips)
 
     def closed(self) -> None:
-        """Close every one, also where another fails; the fault is raised afterwards."""
+        """Close every watcher even if another fails; the error is raised afterwards."""
         with ExitStack() as stack:
             for watcher in reversed(self.watchers):
                 stack.callback(watcher.closed)
@@ -104,7 +104,7 @@ class WandbConfig(Config):
     def build(self, folder: Path, updates_per_epoch: int) -> Watcher:
         if importlib.util.find_spec("wandb") is None:
             raise ConfigError(
-                "logging.wandb: the package wandb is not installed; run `pip install wandb`, or set logging.wandb=null"
+                "logging.wandb: wandb is not installed; run `pip install wandb`, or set logging.wandb=null"
             )
         from solfa.solvers.watchers.wandb import WandbWatcher
 
@@ -112,15 +112,15 @@ class WandbConfig(Config):
 
 
 class LoggingConfig(Config):
-    """What is written about a run beside its history."""
+    """What is logged about a run besides its history."""
 
     log_updates: int = Field(default=10, ge=1)
-    """Updates between two values of a curve."""
+    """Updates between two points of a curve."""
     tensorboard: bool = True
     wandb: WandbConfig | None = None
 
     def build(self, folder: Path, updates_per_epoch: int) -> list[Watcher]:
-        """Build the watchers that are asked for, writing under the experiment's folder."""
+        """Build the configured watchers, which write into the experiment's folder."""
         watchers: list[Watcher] = []
         if self.tensorboard:
             from solfa.solvers.watchers.tensorboard import TensorBoardWatcher
@@ -147,7 +147,7 @@ def summary_line(
 
 
 def metric_words(metrics: Mapping[str, float], most: int = MAX_METRICS) -> list[str]:
-    """Spell metrics as a person reads them, the usual ones first, at most `most`."""
+    """Format at most `most` metrics for people, the usual ones first."""
     first = [name for name in ("loss", "ppl", "lr") if name in metrics]
     names = first + [name for name in metrics if name not in first]
     return [
@@ -156,7 +156,7 @@ def metric_words(metrics: Mapping[str, float], most: int = MAX_METRICS) -> list[
 
 
 def step_unit(stage: str) -> str:
-    """Say what a stage counts."""
+    """Return the unit that a stage counts in."""
     return "updates" if stage == "train" else "batches"
 
 

@@ -1,7 +1,7 @@
 """A run in TensorBoard: curves, the config as text, generated clips to hear and to see.
 
-Everything stands on one axis, the number of updates made, so that what a killed run logged after its last checkpoint
-can be taken back: the first training step of a resumed run declares all later values void, and they are drawn once.
+Everything is on one axis, the number of updates made, so that values a killed run logged after its last checkpoint can
+be taken back: the first training step of a resumed run voids all later values, and each is drawn once.
 
     train/loss         every few updates
     train_epoch/loss   the mean of an epoch
@@ -82,7 +82,7 @@ class TensorBoardWatcher(Watcher):
         return self._writer or self._open(purge_step=None)
 
     def _open(self, purge_step: int | None) -> SummaryWriter:
-        """Begin a new file; one that only evaluates must not void anything, hence no purge without training."""
+        """Start a new file; a run that only evaluates must not void anything, so it does not purge."""
         self.closed()
         self._writer = SummaryWriter(str(self.folder), purge_step=purge_step)
         if self._text:
@@ -92,7 +92,7 @@ class TensorBoardWatcher(Watcher):
 
 
 def _as_code(text: str) -> str:
-    """Indent, which is how Markdown marks what it must leave alone."""
+    """Indent, so that Markdown leaves the text alone."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 

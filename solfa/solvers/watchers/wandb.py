@@ -1,7 +1,7 @@
 """A run in Weights & Biases: the same curves, clips and config as in TensorBoard, on the same axis of updates.
 
-A resumed run continues under the id it got first, which is the name of the experiment's folder. That service takes no
-value back, so after a kill the few steps since the last checkpoint are ignored when they are logged again.
+A resumed run continues under its first id, which is the name of the experiment's folder. W&B cannot take values back,
+so after a kill, the few steps since the last checkpoint are ignored when they are logged again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from solfa.solvers.watchers.protocol import WandbConfig, Watcher
 
 
 class WandbWatcher(Watcher):
-    """Logs to a project; whether online or offline is decided by wandb's own settings."""
+    """Logs to a project; wandb's own settings decide whether online or offline."""
 
     def __init__(self, folder: Path, config: WandbConfig, updates_per_epoch: int) -> None:
         self._folder, self._config, self._updates_per_epoch = folder, config, updates_per_epoch
@@ -58,7 +58,7 @@ class WandbWatcher(Watcher):
             self._run = None
 
     def _log(self, part: str, values: Mapping[str, Any], update: int) -> None:
-        assert self._run is not None, "started() comes before everything else"
+        assert self._run is not None, "call started() first"
         self._run.log({f"{part}/{name}": value for name, value in values.items()}, step=update)
 
 

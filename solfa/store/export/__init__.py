@@ -1,1 +1,1 @@
-"""Write a dataset in the layouts that other tools read: `export_dataset`."""
+"""Write a dataset in layouts that other tools read: `export_dataset`."""

@@ -1,6 +1,6 @@
-"""Everything a dataset knows about one clip, as plain JSON values that give the same clip again.
+"""Everything a dataset knows about one clip, as plain JSON values from which the clip can be restored.
 
-Meta has what was stored, the plan has where the recording lay when it was planned; a record is both.
+Meta says what was stored, the plan says where the recording was at planning time; a record has both.
 """
 
 import json
@@ -20,7 +20,7 @@ from solfa.store.shard_writer import Outcome
 
 
 class ClipRecord(BaseModel):
-    """One clip without its array; fields that someone added to an exported file are left alone."""
+    """One clip without its array; fields that someone added to an exported file are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -49,7 +49,7 @@ class ClipRecord(BaseModel):
     source_format: str = ""
 
     def planned(self) -> PlannedClip:
-        """Spell it as a row of a plan."""
+        """Convert it to a row of a plan."""
         return PlannedClip(**self.model_dump(include=_PLANNED))
 
 
@@ -57,7 +57,7 @@ _PLANNED = set(PlannedClip.__dataclass_fields__) - {"error"}
 
 
 class ExportedClip(NamedTuple):
-    """A clip of the dataset that is being exported."""
+    """A clip of the dataset being exported."""
 
     record: ClipRecord
     array: np.ndarray[Any, Any]
@@ -65,14 +65,15 @@ class ExportedClip(NamedTuple):
 
 
 def exported_clips(dataset: Dataset, plan: PlanRows, indices: range) -> Iterator[ExportedClip]:
-    """Read some clips of a dataset with everything that is known about them."""
+    """Read some clips of a dataset with everything it knows about them."""
     for index in indices:
         clip = dataset[index]
+        clip.check()
         yield ExportedClip(_record(index, clip, plan.find(clip.id)), clip.array)
 
 
 def failed_records(dataset: Dataset) -> Iterator[ClipRecord]:
-    """Describe the clips that have no array."""
+    """Make records for the clips that have no array."""
     plan = PlanRows(dataset.path)
     for index, failed in enumerate(dataset.failures()):
         yield _from_plan(index, plan.find(failed.id), num_frames=0, seconds=0.0, error=failed.error)
@@ -96,7 +97,7 @@ def _from_plan(index: int, planned: PlannedClip, **stored: Any) -> ClipRecord:
 
 
 def outcome_of(record: ClipRecord, array: np.ndarray[Any, Any] | None, error: str | None) -> Outcome:
-    """Turn a record back into what a shard is written from."""
+    """Turn a record back into an outcome that can be written to a shard."""
     if array is None:
         return Outcome(record.planned(), error=error or record.error or "unknown")
     scales = None if record.scales is None else np.array(record.scales, np.float32)
@@ -110,16 +111,16 @@ def parse_record(values: Any, where: str) -> ClipRecord:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in fault["loc"]) or "the record"
-        raise StoreError(f"{where}: not a clip that Solfa exported ({field}: {fault['msg']})") from None
+        raise StoreError(f"{where}: not a clip exported by Solfa ({field}: {fault['msg']})") from None
 
 
 def json_bytes(value: Any) -> bytes:
-    """Serialise what goes into an exported JSON file, in the order given, the same way every time."""
-    # No indent: json has only a slow encoder, in Python, for it.
+    """Serialise values for an exported JSON file, in the order given, the same way every time."""
+    # No indent: the fast C encoder of json cannot do it.
     return (json.dumps(value, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
 
 
 def json_line(record: ClipRecord) -> bytes:
-    """Serialise a record as a line of JSON; half a surrogate pair stays a JSON escape."""
+    """Serialise a record as a line of JSON; an unpaired surrogate stays a JSON escape."""
     text = json.dumps(record.model_dump(mode="json"), ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace") + b"\n"

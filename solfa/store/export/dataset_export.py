@@ -1,4 +1,4 @@
-"""Export a dataset: claim the folder, let the format write its files, say that they are all there."""
+"""Export a dataset: claim the folder, let the format write its files, mark it complete."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,17 +30,17 @@ _WRITERS: Mapping[ExportFormat, Callable[[ExportJob], None]] = {
 
 
 class ExportReport(NamedTuple):
-    """What an export wrote, or found written."""
+    """What an export wrote, or found already written."""
 
     path: Path
     format: ExportFormat
     num_clips: int
     num_failed: int
-    """Clips without an array; they are listed in the export, so that importing it knows them."""
+    """Clips without an array; the export lists them, so that importing it restores them."""
     num_files: int
     num_bytes: int
     notes: tuple[str, ...]
-    """What a reader of the format may miss."""
+    """Things that a reader of the format may miss."""
 
 
 def export_dataset(
@@ -53,7 +53,7 @@ def export_dataset(
     details: Mapping[str, Any] | None = None,
     limits: PartLimits | None = None,
 ) -> ExportReport:
-    """Write a dataset into a new or empty folder; killed half-way, repeat the call to finish it.
+    """Write a dataset into a new or empty folder; if killed half-way, repeat the call to finish.
 
     `silence` ([T, W], encoded silence) and `details` (keys of details.json) belong to stable-audio, `limits` to
     webdataset and parquet.
@@ -68,7 +68,7 @@ def export_dataset(
     if silence is not None and (silence.ndim != 2 or silence.shape[1] != dataset.info.array.width):
         raise ConfigError(f"silence: expected an array [T, {dataset.info.array.width}], found {list(silence.shape)}")
     if format is not ExportFormat.STABLE_AUDIO and (silence is not None or details):
-        raise ConfigError(f"silence and details have no place in the format {format}; leave them out")
+        raise ConfigError(f"silence, details: the format {format} has no place for them; leave them out")
     marker = Marker(
         format=format,
         dataset_digest=dataset.digest,

@@ -1,4 +1,4 @@
-"""The formats that a dataset can be exported to, and how large their files become."""
+"""The formats that a dataset can be exported to, and how large their files may get."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -11,7 +11,7 @@ from solfa.config import Config
 
 
 class ExportFormat(StrEnum):
-    """What reads the export."""
+    """The tools that read the export."""
 
     STABLE_AUDIO = "stable-audio"
     MUSICCAPS = "musiccaps"
@@ -21,15 +21,15 @@ class ExportFormat(StrEnum):
 
 
 class PartLimits(Config):
-    """When a tar or a Parquet file is full: at whichever comes first."""
+    """When a tar or Parquet file is full: at whichever limit comes first."""
 
     max_clips: int = Field(default=20_000, ge=1)
     max_bytes: int = Field(default=1 << 30, ge=1)
-    """Of arrays; a clip larger than this has a file of its own."""
+    """Bytes of arrays; a larger clip gets a file of its own."""
 
 
 def part_ranges(clip_bytes: npt.NDArray[np.int64], limits: PartLimits) -> Iterator[range]:
-    """Cut clips into consecutive parts; a function of the sizes alone, so that repeating it finds the same parts."""
+    """Cut clips into consecutive parts; depends on the sizes alone, so that repeating it gives the same parts."""
     start, filled = 0, 0
     for index, size in enumerate(clip_bytes.tolist()):
         if index > start and (index - start >= limits.max_clips or filled + size > limits.max_bytes):

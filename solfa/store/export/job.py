@@ -1,4 +1,4 @@
-"""What every format's writer is given: the clips to write, the folder to fill, and who wants to know how far it is."""
+"""What every format's writer gets: the clips to write, the folder to fill, and a progress callback."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from solfa.store.schema import ArraySpec
 
 @dataclass(frozen=True)
 class ExportJob:
-    """One export at work."""
+    """One export in progress."""
 
     dataset: Dataset
     plan: PlanRows
@@ -24,7 +24,7 @@ class ExportJob:
     limits: PartLimits
     on_clip: Callable[[int, int], None]
     silence: np.ndarray[Any, Any] | None
-    """[T, W] of encoded silence."""
+    """Encoded silence, [T, W]."""
     details: Mapping[str, Any]
     notes: list[str] = field(default_factory=list)
 
@@ -34,13 +34,13 @@ class ExportJob:
         return self.dataset.info.array
 
     def clips(self) -> Iterator[ExportedClip]:
-        """Go through all clips, telling how many are done."""
+        """Iterate over all clips, reporting how many are done."""
         for done, clip in enumerate(exported_clips(self.dataset, self.plan, range(len(self.dataset))), 1):
             yield clip
             self.on_clip(done, len(self.dataset))
 
     def parts(self) -> Iterator[range]:
-        """Cut the clips into files, telling after each how many are done."""
+        """Cut the clips into files, reporting after each how many are done."""
         sizes = self.dataset.num_frames * self.spec.bytes_per_frame
         for indices in part_ranges(sizes, self.limits):
             yield indices
@@ -54,7 +54,7 @@ class ExportJob:
 def legacy_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Turn [T, W] into the [W, T] of older layouts; codes become int64.
 
-    Older scripts add offsets to codes and index with them, which wraps around in uint16 and fails in torch.
+    Older scripts add offsets to codes and use them as indices, which overflows in uint16 and fails in torch.
     """
     transposed = array.T
     return transposed.astype(np.int64) if transposed.dtype.kind == "u" else transposed

@@ -1,4 +1,4 @@
-"""The file that says what a folder is an export of: written first, completed last, read by `solfa import`."""
+"""The file that says which dataset a folder is an export of: written first, completed last, read by `solfa import`."""
 
 from pathlib import Path
 from typing import Literal
@@ -12,14 +12,14 @@ from solfa.store.export.format_names import ExportFormat, PartLimits
 from solfa.store.schema import DatasetInfo
 
 MARKER = "_solfa_export.json"
-"""The underscore makes readers of Parquet folders pass it over."""
+"""The underscore makes readers of Parquet folders skip it."""
 
 FAILURES = "_solfa_failures.jsonl"
-"""Clips that have no array, one record a line."""
+"""Clips that have no array, one record per line."""
 
 
 class Marker(Config):
-    """What was exported, how, and whether all of it is there."""
+    """What was exported, how, and whether it is complete."""
 
     export_version: Literal[1] = 1
     format: ExportFormat
@@ -37,11 +37,11 @@ def is_export(folder: Path) -> bool:
 
 
 def read_marker(folder: Path) -> Marker:
-    """Read what an exported folder holds."""
+    """Read the marker of an exported folder."""
     path = folder / MARKER
     try:
         return parse_config(Marker, parse_object(path.read_bytes()), str(path))
     except ConfigError as error:
-        raise StoreError(f"{error}; it is damaged or of another version") from None
+        raise StoreError(f"{error}; it is damaged, or from another version") from None
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: cannot be read ({error}); export the dataset again into a new folder") from None

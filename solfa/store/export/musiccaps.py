@@ -2,7 +2,7 @@
 
 OUT/pre_encoded_audio/<id>.npy    [K, T] codes, or [Z, T] latents
 OUT/pre_encoded_metadata.json     {"<id>": "<id>.npy", ...}
-OUT/_solfa_clips.jsonl            everything else that is known, a line per clip
+OUT/_solfa_clips.jsonl            everything else that is known, one line per clip
 """
 
 from typing import IO

@@ -1,4 +1,4 @@
-"""Arrays as the bytes of .npy files, without pickle in either direction."""
+"""Convert arrays to and from the bytes of .npy files, never with pickle."""
 
 import io
 from typing import Any
@@ -16,7 +16,7 @@ def npy_bytes(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def parse_npy(content: bytes, where: str) -> np.ndarray[Any, Any]:
-    """Read an array; anything that is not a whole .npy file is one sentence."""
+    """Read an array; anything but a complete .npy file is an error."""
     file = io.BytesIO(content)
     try:
         array: np.ndarray[Any, Any] = np.lib.format.read_array(file, allow_pickle=False)

@@ -1,7 +1,7 @@
-"""The folder that an export fills: claimed once, filled with whole files, continued after an interruption.
+"""The folder that an export fills: claimed once, filled with whole files, resumed after an interruption.
 
-.solfa_tmp/           files being written; whatever a killed export left there is removed by the next one
-_solfa_export.json    whose export this is; written first, says `complete` last
+.solfa_tmp/           files being written; the next export removes what a killed one left there
+_solfa_export.json    which dataset this is an export of; written first, marked `complete` last
 """
 
 import os
@@ -30,10 +30,10 @@ class OutFolder:
         self.num_bytes = 0
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a small file, unless it is there with this content.
+        """Write a small file, unless it already has this content.
 
-        No fsync here: it would take longer than all the rest. Until everything is synced at the end the marker is not
-        complete, and the next run compares what each file holds, so nothing that a power cut tore stays.
+        No fsync here: it would take longer than everything else. The marker is only completed after everything has been
+        synced at the end, and the next run compares the content of each file, so a power cut leaves no torn files.
         """
         final = self.root / name
         self._count(len(content))
@@ -46,7 +46,7 @@ class OutFolder:
         temporary.replace(final)
 
     def build(self, name: str, write: Callable[[IO[bytes]], None]) -> None:
-        """Write a large file piece by piece, unless it is there; synced before it has its name, so it is complete."""
+        """Write a large file piece by piece, unless it exists; it is synced before it gets its name."""
         final = self.root / name
         if not final.is_file():
             temporary = self._temporary(final)
@@ -66,7 +66,7 @@ class OutFolder:
         self.num_bytes += num_bytes
 
     def complete(self, marker: Marker) -> None:
-        """Say that everything is there."""
+        """Mark the export as complete."""
         shutil.rmtree(self.root / _TEMPORARY, ignore_errors=True)
         os.sync()
         crash_point("export:before-complete")
@@ -76,9 +76,9 @@ class OutFolder:
 
 
 def claim(out: Path, marker: Marker, dataset_path: Path) -> OutFolder:
-    """Take a new or empty folder for an export, or continue one of the same dataset; refuse anything else untouched."""
+    """Claim a new or empty folder for an export, or resume one of the same dataset; refuse anything else."""
     if out.resolve().is_relative_to(dataset_path.resolve()):
-        raise ConfigError(f"{out}: lies inside the dataset {dataset_path}; choose a folder outside it")
+        raise ConfigError(f"{out}: is inside the dataset {dataset_path}; choose a folder outside it")
     if is_export(out):
         _expect_same(out, read_marker(out), marker)
     else:
@@ -91,7 +91,7 @@ def claim(out: Path, marker: Marker, dataset_path: Path) -> OutFolder:
 
 
 def _is_ours(name: str) -> bool:
-    """Recognise what an export leaves that was killed while it wrote its marker."""
+    """Recognise files left by an export that was killed while writing its marker."""
     return name == _TEMPORARY or name.startswith(f".{MARKER}.")
 
 
@@ -104,5 +104,5 @@ def _expect_same(out: Path, found: Marker, wanted: Marker) -> None:
     elif found.limits != wanted.limits:
         what = f"expected parts of {wanted.limits}, found parts of {found.limits}"
     else:
-        what = f"holds an export of another dataset or state ({found.num_clips} clips, {found.dataset.codec})"
+        what = f"holds an export of another dataset or another state ({found.num_clips} clips, {found.dataset.codec})"
     raise ConfigError(f"{out}: {what}; choose another folder")

@@ -1,7 +1,7 @@
-"""Parquet files for engines that know nothing of Solfa (Ray Data, Daft, DuckDB, pandas): one row per clip.
+"""Parquet files for engines that know nothing about Solfa (Ray Data, Daft, DuckDB, pandas): one row per clip.
 
-`array` is the list of all values, frame by frame: reshape it to [num_frames, width]; the schema's metadata has `width`.
-float16 latents are written as float32, which holds them exactly: DuckDB and others do not read half floats.
+`array` lists all values, frame by frame: reshape it to [num_frames, width]; the schema's metadata has `width`. float16
+latents are written as float32, which represents them exactly: DuckDB and others do not read half floats.
 """
 
 from typing import IO
@@ -18,7 +18,7 @@ from solfa.store.plan_file import metadata_text
 from solfa.store.schema import ArraySpec
 
 _GROUP = PartLimits(max_clips=512, max_bytes=64 << 20)
-"""When a row group is full; far below the 2^31 values that an Arrow list counts."""
+"""When a row group is full; far below the limit of 2^31 values in an Arrow list."""
 
 
 def write_parquet(job: ExportJob) -> None:
@@ -37,7 +37,7 @@ def write_parquet(job: ExportJob) -> None:
 
 
 def item_dtype(spec: ArraySpec) -> np.dtype[np.generic]:
-    """Choose the dtype of the values in Parquet."""
+    """Choose the values' dtype in Parquet."""
     return np.dtype(np.float32) if spec.kind == "latents" else spec.numpy_dtype
 
 

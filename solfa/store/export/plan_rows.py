@@ -1,4 +1,4 @@
-"""Find the row of the plan that belongs to a clip."""
+"""Find the plan row of a clip."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from solfa.store.plan_file import PlannedClip, iterate_plan_columns, list_shards
 
 
 class PlanRows:
-    """The rows of a plan by clip id, one shard in memory at a time as long as they are asked for in order."""
+    """The rows of a plan by clip id, with one shard in memory at a time if they are read in order."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -21,7 +21,7 @@ class PlanRows:
         while clip_id not in self._rows and self._next < len(self._shards) and self._shard_of is None:
             self._load(self._next)
         if clip_id not in self._rows:
-            # Asked for out of order, as a shuffled selection does: from here on, look up where each clip is.
+            # Read out of order, as by a shuffled selection: from here on, look up where each clip is.
             self._shard_of = self._shard_of or self._index()
             shard = self._shard_of.get(clip_id)
             if shard is None:

@@ -1,9 +1,9 @@
-"""The layout of stable-audio-tools' `pre_encode.py`, which its readers and stable-audio-3's read back.
+"""The layout of stable-audio-tools' `pre_encode.py`, for its own readers and stable-audio-3's.
 
-OUT/details.json              what made it
+OUT/details.json              how it was made
 OUT/0/<RRR><BBBBBB><IIII>.npy [W, T]; rank, batch and item as 3 + 6 + 4 digits
 OUT/0/<same>.json             seconds, padding mask, prompt, metadata; `solfa` holds what the layout has no place for
-OUT/silence.npy               [1, W, T], what newer readers fill short clips with
+OUT/silence.npy               [1, W, T], used by newer readers to fill up short clips
 """
 
 import math
@@ -21,7 +21,7 @@ def write_stable_audio(job: ExportJob) -> None:
     """Write the layout, one pair of files per clip."""
     job.folder.put("details.json", json_bytes(_details(job)))
     if job.silence is None:
-        job.notes.append("silence.npy is absent: it takes the codec; readers that fill short clips with it need it")
+        job.notes.append("silence.npy is missing: writing it takes the codec; readers that fill up short clips need it")
     else:
         job.folder.put("silence.npy", npy_bytes(legacy_array(job.silence)[None]))
     for record, array in job.clips():
@@ -31,12 +31,12 @@ def write_stable_audio(job: ExportJob) -> None:
 
 
 def item_name(index: int) -> str:
-    """Name a clip as rank 0 would, in batches of 10,000."""
+    """Name a clip the way rank 0 would, in batches of 10,000."""
     return f"0/{index:013d}"
 
 
 def item_json(record: ClipRecord, spec: ArraySpec) -> dict[str, Any]:
-    """Describe a clip with the keys that older readers know; times are seconds in the recording."""
+    """Describe a clip with the keys that older readers know; times are in seconds from the recording's start."""
     rate, total = record.source_sample_rate, record.source_num_samples
     known = rate > 0 and total > 0
     start = record.start / rate if known else 0.0
@@ -55,9 +55,9 @@ def item_json(record: ClipRecord, spec: ArraySpec) -> dict[str, Any]:
         "start_time": start,
         "end_time": stop,
     }
-    # A prompt that the metadata names itself comes before a caption found elsewhere.
+    # A prompt in the metadata takes precedence over a caption found elsewhere.
     prompt = {} if record.caption is None or record.metadata.get("prompt") is not None else {"prompt": record.caption}
-    # The metadata's own `path` or `duration` must not replace the layout's; all of it is kept under `solfa` as it was.
+    # A `path` or `duration` in the metadata must not replace the layout's; `solfa` keeps all of it as it was.
     return {**record.metadata, **prompt, **fixed, "solfa": record.model_dump(mode="json")}
 
 

@@ -1,6 +1,6 @@
 """WebDataset: numbered tars of `<number>.npy` [T, W] and `<number>.json`.
 
-The key is a number because WebDataset ends a key at its first dot, which most ids have; the id is in the JSON.
+The key is a number because WebDataset cuts keys at the first dot, and most ids have one; the id is in the JSON.
 """
 
 import io
@@ -15,7 +15,7 @@ from solfa.store.export.npy_bytes import npy_bytes
 def write_webdataset(job: ExportJob) -> None:
     """Write the tars; equal datasets give equal bytes."""
     for number, indices in enumerate(job.parts()):
-        # Bound as a default: a closure over the loop's variable would see the next part's range.
+        # Bound as a default argument: a closure over the loop variable would see the next part's range.
         def write(file: IO[bytes], indices: range = indices) -> None:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar:
                 for record, array in job.read(indices):

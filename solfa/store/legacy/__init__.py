@@ -1,1 +1,1 @@
-"""Read the layouts in which others, or an export, keep encoded clips, as streams of clips for a dataset."""
+"""Read encoded clips from other tools' layouts, or from an export, as streams of clips for a dataset."""

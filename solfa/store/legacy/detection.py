@@ -13,17 +13,17 @@ from solfa.store.legacy.stable_audio import StableAudioClips
 
 
 def open_legacy(root: Path, layout: ArrayLayout | None = None) -> LegacyClips | ExportedClips:
-    """Open a folder of encoded clips; `layout` says which axis is time where the shapes do not."""
+    """Open a folder of encoded clips; `layout` says which axis is time if the shapes do not."""
     if not root.is_dir():
         raise ConfigError(
             f"{root}: expected a folder of encoded clips, found {'a file' if root.exists() else 'nothing'}"
         )
     if is_export(root):
         if layout is not None:
-            raise ConfigError(f"{root}: a Solfa export knows its layout; leave `layout` out")
+            raise ConfigError(f"{root}: this is a Solfa export, which knows its layout; leave `layout` out")
         return ExportedClips(root)
     if is_dataset(root):
-        raise ConfigError(f"{root}: is a Solfa dataset already; there is nothing to import")
+        raise ConfigError(f"{root}: this already is a Solfa dataset; there is nothing to import")
     if (root / "details.json").is_file():
         return StableAudioClips(root, layout)
     metadata = metadata_path(root)
@@ -33,5 +33,5 @@ def open_legacy(root: Path, layout: ArrayLayout | None = None) -> LegacyClips | 
         return NpyClips(root, layout)
     raise StoreError(
         f"{root}: expected details.json (stable-audio-tools), pre_encoded_metadata.json (MusicCaps), .npy files, or a "
-        "folder that `solfa export` wrote; found none of these"
+        "folder written by `solfa export`, found none of these"
     )

@@ -36,22 +36,22 @@ class Exported(NamedTuple):
 
 
 class ExportedClips:
-    """The clips of an export, in the order of the dataset they came from."""
+    """The clips of an export, in the order of the original dataset."""
 
     def __init__(self, root: Path) -> None:
         self.marker: Marker = read_marker(root)
         if not self.marker.complete:
-            raise StoreError(f"{root}: an export that was interrupted; run the same `solfa export` again to finish it")
+            raise StoreError(f"{root}: this export was interrupted; run the same `solfa export` again to finish it")
         self._root = root
         self.name = f"Solfa export ({self.marker.format})"
         self.notes: Sequence[str] = []
 
     def guess_width(self) -> int | None:
-        """Take what the marker says."""
+        """Take the width from the marker."""
         return self.marker.dataset.array.width
 
     def outcomes(self, spec: ArraySpec) -> Iterator[Outcome]:
-        """Read the clips with arrays, then those that had failed."""
+        """Read the clips with arrays, then the failed ones."""
         count = 0
         for record, where, load, axes in _READERS[self.marker.format](self._root):
             count += 1
@@ -64,7 +64,7 @@ class ExportedClips:
             else:
                 yield outcome_of(record, array, None)
         if count != self.marker.num_clips:
-            self.notes = [f"the export had {self.marker.num_clips} clips, {count} of them are there"]
+            self.notes = [f"the export had {self.marker.num_clips} clips, but only {count} are left"]
         for record in _read_lines(self._root / FAILURES) if self.marker.num_failed else ():
             yield outcome_of(record, None, record.error)
 

@@ -1,4 +1,4 @@
-"""What every reader of an old layout gives: clips whose arrays are loaded, checked and turned when asked for."""
+"""What every reader of an old layout returns: clips whose arrays are loaded, checked and transposed on demand."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ MAX_ARRAY_BYTES = 1 << 33
 
 
 class ArrayLayout(StrEnum):
-    """Which axis of an old array is time."""
+    """Which axis of an array in an old layout is time."""
 
     FRAMES_FIRST = "frames-first"
     """[T, W]"""
@@ -33,26 +33,26 @@ class LegacyClips(Protocol):
 
     @property
     def name(self) -> str:
-        """How a person calls the layout."""
+        """The name of the layout, for people."""
         ...
 
     @property
     def notes(self) -> Sequence[str]:
-        """What was found and left out."""
+        """What was found but left out."""
         ...
 
     def guess_width(self) -> int | None:
-        """Tell how wide the arrays are, from the first one that loads, where the layout fixes which axis is time."""
+        """Take the width from the first array that loads, if the layout says which axis is time."""
         ...
 
     def outcomes(self, spec: ArraySpec) -> Iterator[Outcome]:
-        """Read the clips, in an order that does not depend on the file system's."""
+        """Read the clips, in an order that does not depend on the file system."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """How the two axes of an array are told apart: by width, else by what the user or the layout says."""
+    """How to tell the two axes of an array apart: by width, or else by what the user or the layout says."""
 
     told: ArrayLayout | None
     usual: ArrayLayout | None
@@ -68,7 +68,7 @@ class Axes:
             return array.T if array.shape[0] == spec.width else array
         layout = self.told or self.usual
         if layout is None:
-            raise StoreError(f"{where}: either axis of {list(array.shape)} may be time; say which with `layout`")
+            raise StoreError(f"{where}: either axis of {list(array.shape)} could be time; say which with `layout`")
         turned = array.T if layout is ArrayLayout.CHANNELS_FIRST else array
         if turned.shape[1] != spec.width:
             raise StoreError(f"{where}: expected {layout} arrays of width {spec.width}, found {list(array.shape)}")
@@ -76,7 +76,7 @@ class Axes:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read one file of a clip; a fault is a sentence."""
+    """Read one file of a clip; an error is one sentence."""
     try:
         size = path.stat().st_size
         if size > MAX_ARRAY_BYTES:
@@ -94,7 +94,7 @@ def load_npy(path: Path) -> np.ndarray[Any, Any]:
 
 
 def checked(array: np.ndarray[Any, Any], spec: ArraySpec, where: str) -> np.ndarray[Any, Any]:
-    """Convert an array [T, W] to the dataset's dtype, refusing values that it cannot hold."""
+    """Convert an array [T, W] to the dataset's dtype, refusing values that do not fit."""
     if spec.codebook_size is not None:
         if array.dtype.kind not in "ui":
             raise StoreError(f"{where}: expected integer codes, found {array.dtype}")
@@ -111,7 +111,7 @@ def checked(array: np.ndarray[Any, Any], spec: ArraySpec, where: str) -> np.ndar
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Read the JSON object beside an array."""
+    """Read the JSON object next to an array."""
     try:
         return parse_object(read_bytes(path))
     except ValueError as error:
@@ -119,7 +119,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def caption_of(metadata: Mapping[str, Any]) -> str | None:
-    """Find the caption among the names that people give it."""
+    """Find the caption under one of its usual names."""
     found = (metadata.get(name) for name in ("caption", "prompt", "text"))
     return next((text for text in found if isinstance(text, str)), None)
 
@@ -127,9 +127,9 @@ def caption_of(metadata: Mapping[str, Any]) -> str | None:
 def legacy_outcome(
     clip: PlannedClip, load: Callable[[], np.ndarray[Any, Any]], spec: ArraySpec, seconds: object = None
 ) -> Outcome:
-    """Load one clip; whatever is wrong with it becomes its reason.
+    """Load one clip; if anything is wrong with it, that becomes the reason for its failure.
 
-    `seconds` is the exact length, if the layout has one; else the clip ends with its last frame.
+    `seconds` is the exact length, if the layout has one; otherwise the clip ends with its last frame.
     """
     try:
         array = load()

@@ -30,7 +30,7 @@ _FILE_FIELDS = ("file", "path", "filename", "file_name", "npy_path")
 
 
 def metadata_path(root: Path) -> Path | None:
-    """Find the file that maps ids to arrays: in the folder, beside the arrays, or above them."""
+    """Find the file that maps ids to arrays: in the folder, next to the arrays, or above them."""
     candidates = [root / METADATA, root / AUDIO_FOLDER / METADATA]
     if root.name == AUDIO_FOLDER:
         candidates.append(root.parent / METADATA)
@@ -51,13 +51,13 @@ class MusicCapsClips:
         arrays = {path.resolve() for folder in self._folders if folder.is_dir() for path in folder.glob("*.npy")}
         extra = sorted(path.name for path in arrays - named)
         self.notes: Sequence[str] = (
-            [f"{len(extra)} .npy files are not in {metadata.name} and were left out, the first: {extra[0]}"]
+            [f"{len(extra)} .npy files are not listed in {metadata.name} and were left out, first {extra[0]}"]
             if extra
             else []
         )
 
     def guess_width(self) -> int | None:
-        """Take the axis of codebooks."""
+        """Take the length of the codebook axis."""
         axis = -2 if self._layout is ArrayLayout.CHANNELS_FIRST else -1
         for entry in self._entries.values():
             path = self._find(entry)
@@ -84,7 +84,7 @@ class MusicCapsClips:
         return checked(self._axes.frame_major(load_npy(path), spec, str(path)), spec, str(path))
 
     def _find(self, entry: object) -> Path | None:
-        """Look a file up inside the folder; of paths that were absolute, or lead out of it, only the name counts."""
+        """Look up a file in the folder; of a path that is absolute or leads out of it, only the name counts."""
         text = _file_name(entry)
         if not text or "\0" in text:
             return None

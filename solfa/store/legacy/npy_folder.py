@@ -25,7 +25,7 @@ from solfa.store.shard_writer import Outcome
 
 
 def find_arrays(root: Path) -> list[Path]:
-    """List all .npy files below a folder, hidden ones left out, in the order of their names."""
+    """List all .npy files under a folder, except hidden ones, sorted by name."""
     paths = (path for path in root.rglob("*.npy") if path.is_file())
     visible = (path for path in paths if not any(part.startswith(".") for part in path.relative_to(root).parts))
     return sorted(visible, key=lambda path: path.relative_to(root).parts)
@@ -42,7 +42,7 @@ class NpyClips:
         self.notes: Sequence[str] = []
 
     def guess_width(self) -> int | None:
-        """Take the axis that the user said is not time; nothing else tells."""
+        """Take the axis that the user said is not time; there is no other way to tell."""
         if self._layout is None:
             return None
         for path in self._paths:

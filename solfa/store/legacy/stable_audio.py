@@ -1,7 +1,7 @@
-"""Read what stable-audio-tools' `pre_encode.py` wrote: rank folders of [C, N] arrays with JSON beside them.
+"""Read the output of stable-audio-tools' `pre_encode.py`: rank folders of [C, N] arrays with JSON next to them.
 
-Every clip was padded to one length; its `padding_mask` says which frames are sound. Tokens of an `rvq` bottleneck were
-saved the other way round, [N, Q], with a mask of Q entries that says nothing about frames.
+Every clip was padded to the same length; its `padding_mask` says which frames are sound. Tokens of an `rvq` bottleneck
+were saved the other way round, [N, Q], with a mask of Q entries that says nothing about frames.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,13 +40,15 @@ class StableAudioClips:
         names = {path.with_suffix("") for rank in ranks for path in rank.iterdir() if path.suffix in (".npy", ".json")}
         self._items = sorted((path for path in names if path.name.isdecimal()), key=lambda path: path.parts[-2:])
         if not self._items:
-            raise StoreError(f"{root}: details.json is there, but no rank folder with arrays (0/0000000000000.npy)")
+            raise StoreError(
+                f"{root}: expected rank folders with arrays next to details.json (0/0000000000000.npy), found none"
+            )
         foreign = len(names) - len(self._items)
         self.notes: Sequence[str] = [f"{foreign} files without a 13-digit name were left out"] if foreign else []
         self._layout = layout
 
     def guess_width(self) -> int | None:
-        """Take the first axis of latents; tokens may be either way round, and their masks fit both."""
+        """Take the first axis of latents; tokens can be either way round, and their masks fit both."""
         for item in self._items:
             try:
                 array = load_npy(item.with_suffix(".npy"))
@@ -57,7 +59,7 @@ class StableAudioClips:
         return None
 
     def outcomes(self, spec: ArraySpec) -> Iterator[Outcome]:
-        """Read the items; a recording that was drawn twice keeps both, the second under its item's number."""
+        """Read the items; if a recording was drawn twice, both are kept, the second under its item number."""
         seen: set[str] = set()
         for item in self._items:
             try:

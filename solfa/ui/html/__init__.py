@@ -1,1 +1,1 @@
-"""Pages a person looks at: no script, no second file, nothing from outside."""
+"""HTML pages: no scripts, no other files, nothing loaded from outside."""

@@ -1,4 +1,4 @@
-"""One clip of a report: caption, spectrograms and players before and after, its array, its metadata."""
+"""One clip of a report: its caption, spectrograms and players before and after, its array, its metadata."""
 
 import json
 from typing import Any
@@ -12,13 +12,13 @@ from solfa.ui.html.picture import codes_png, frequency_ticks, latents_png, spect
 from solfa.ui.html.report_data import ClipCard, Sound
 
 PLAYER_SECONDS = 15.0
-"""A page holds its sounds: longer excerpts would make it heavy to open and to send."""
+"""The audio is inside the page: longer excerpts would make it slow to open and to send."""
 
 MAX_VALUE_CHARACTERS = 300
 
 
 def clip_card(card: ClipCard, player_seconds: float = PLAYER_SECONDS) -> Markup:
-    """Show one clip."""
+    """Render one clip."""
     frames, width = card.array.shape
     noun = "codebook" if card.codebook_size is not None else "channel"
     about = f"{duration(card.seconds)} · {count(frames)} frames × {width} {noun}{'' if width == 1 else 's'}"

@@ -21,10 +21,10 @@ def merged_bars(counts: NDArray[np.int64], max_bars: int = MAX_BARS) -> NDArray[
 
 
 def bars(heights: NDArray[np.float64], label: str, *, gap: float = 0.0) -> Markup:
-    """Draw bars from 0 to their highest in a box that stretches; one path, however many bars."""
+    """Draw bars in a box that stretches, scaled to the highest; a single path, however many bars."""
     highest = float(heights.max()) if heights.size else 0.0
     scaled = heights / highest if highest > 0 else np.zeros_like(heights)
-    # A bar that is not empty is at least one hundredth high, so that rare is told from never.
+    # A bar that is not empty is at least one hundredth high, so that rare looks different from never.
     tall = 100.0 - 100.0 * np.where(scaled > 0, np.maximum(scaled, 0.01), 0.0)
     steps = "".join(
         f"M{place + gap:g} 100V{top:.2f}H{place + 1 - gap:g}V100Z" for place, top in enumerate(tall) if top < 100.0
@@ -41,7 +41,7 @@ def bars(heights: NDArray[np.float64], label: str, *, gap: float = 0.0) -> Marku
 
 
 def axis(ticks: list[tuple[str, float]]) -> Markup:
-    """Write labels below a chart, at places from 0 to 1."""
+    """Write labels below a chart, at positions from 0 to 1."""
     # A label at either end stays inside the chart instead of being centred on its tick.
     labels = (
         element("span", label, class_="end" if place > 0.97 else None, style=f"left:{100 * place:.2f}%")
@@ -51,24 +51,24 @@ def axis(ticks: list[tuple[str, float]]) -> Markup:
 
 
 def length_chart(histogram: LengthHistogram) -> Markup:
-    """Draw how many clips have which length."""
+    """Draw a histogram of clip lengths."""
     longest = float(histogram.edges_seconds[-1])
     width = longest / len(histogram.counts)
     peak, most = int(histogram.counts.argmax()), plural(int(histogram.counts.max()), "clip")
     label = (
         f"Histogram of clip lengths up to {short(longest)} seconds; the highest bar is {most} "
-        f"of {short(peak * width)} to {short((peak + 1) * width)} seconds"
+        f"between {short(peak * width)} and {short((peak + 1) * width)} seconds"
     )
     return element(
         "figure",
         element("div", bars(histogram.counts.astype(np.float64), label, gap=0.06), class_="chart tall"),
         axis(time_ticks(longest, max_ticks=10)),
-        element("figcaption", f"Seconds, in steps of {short(width)}; the highest bar is {most}."),
+        element("figcaption", f"Length in seconds, in steps of {short(width)}; the highest bar is {most}."),
     )
 
 
 def code_charts(statistics: CodeStatistics) -> Markup:
-    """Draw the use of every codebook."""
+    """Draw how often the entries of every codebook are used."""
     entropy, perplexity, used = statistics.entropy_bits, statistics.perplexity, statistics.used_share
     most_bits = np.log2(statistics.codebook_size)
     figures = [
@@ -79,7 +79,7 @@ def code_charts(statistics: CodeStatistics) -> Markup:
                 "div",
                 bars(
                     merged_bars(statistics.counts[codebook]),
-                    f"Histogram of codebook {codebook}: {_percent(float(used[codebook]))} of its entries are used",
+                    f"Histogram of codebook {codebook}: {_percent(float(used[codebook]))} of its entries in use",
                 ),
                 class_="chart",
             ),
@@ -97,7 +97,7 @@ def code_charts(statistics: CodeStatistics) -> Markup:
 
 
 def _percent(share: float) -> str:
-    """Round to whole per cent, but never call nearly all `100 %` nor a little `0 %`."""
+    """Round to whole per cent, but never round to `100 %` or `0 %` unless it is exact."""
     if 0.0 < share < 0.005 or 0.995 <= share < 1.0:
         return "< 1 %" if share < 0.5 else "> 99 %"
     return f"{100 * share:.0f} %"
@@ -108,7 +108,7 @@ def _measure(name: str, value: str, unit: str) -> Markup:
 
 
 def latent_chart(statistics: LatentStatistics) -> Markup:
-    """Draw mean, one standard deviation either way, and extremes of every channel."""
+    """Draw the mean, one standard deviation either way, and the extremes of every channel."""
     parts = (statistics.minimum, statistics.maximum, statistics.mean - statistics.std, statistics.mean + statistics.std)
     known = np.isfinite(np.stack(parts)).all(axis=0)
     low = min(0.0, float(statistics.minimum[known].min(initial=0.0)))
@@ -150,8 +150,8 @@ def latent_chart(statistics: LatentStatistics) -> Markup:
         ),
         element(
             "figcaption",
-            f"Channels 0 to {statistics.num_channels - 1}: mean, one standard deviation either way, minimum to maximum."
-            + (f" {plural(broken, 'value')} not finite, left out." if broken else ""),
+            f"Channels 0 to {statistics.num_channels - 1}: mean, one standard deviation either way, minimum, maximum."
+            + (f" {plural(broken, 'value')} left out, not finite." if broken else ""),
         ),
         class_="latents",
     )

@@ -1,7 +1,7 @@
 """A perceptual colour map: night blue through plum and rose to pale gold.
 
-It is a path through OKLCh (Ottosson 2020) whose lightness rises in equal steps, so that equal differences of level
-look equal, and the picture still reads in grey.
+It is a path through OKLCh (Ottosson 2020) whose lightness rises in equal steps, so that equal differences in level
+look equal and the picture still works in greyscale.
 """
 
 from functools import cache
@@ -16,7 +16,7 @@ _HUE_DEGREES = np.array([275.0, 305.0, 370.0, 412.0, 455.0])
 
 
 def colour_map(num_colours: int = 256) -> NDArray[np.uint8]:
-    """Give `[num_colours, 3]` sRGB colours from dark to light."""
+    """Return `[num_colours, 3]` sRGB colours from dark to light."""
     place = np.linspace(0.0, 1.0, num_colours)
     lightness = np.interp(place, (0.0, 1.0), LIGHTNESS)
     chroma = np.interp(place, _STOPS, _CHROMA)
@@ -49,6 +49,6 @@ def _linear_rgb(lightness: NDArray[np.float64], a: NDArray[np.float64], b: NDArr
 
 @cache
 def css_gradient(num_stops: int = 9) -> str:
-    """Spell the colour map as a CSS gradient, for a key beside a picture."""
+    """Write the colour map as a CSS gradient, for the key to a picture."""
     stops = ", ".join(f"rgb({red} {green} {blue})" for red, green, blue in colour_map(num_stops).tolist())
     return f"linear-gradient(90deg, {stops})"

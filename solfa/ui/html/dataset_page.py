@@ -1,4 +1,4 @@
-"""Make the page of any dataset: its facts, some clips to listen to, statistics, failures."""
+"""Make a page about any dataset: its facts, some clips to listen to, statistics, failures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from solfa.ui.html.cards import PLAYER_SECONDS
 from solfa.ui.html.report_data import ClipCard, Fact, Failure, ReportPage, Sound
 
 MAX_STATISTICS_VALUES = 200_000_000
-"""Codes or latents that statistics are taken from; of a larger dataset every n-th clip is read."""
+"""How many codes or latents to compute statistics from; in a larger dataset, every n-th clip is read."""
 
 
 class ArrayDescription(Protocol):
-    """What the page needs to know of a dataset's arrays."""
+    """What the page needs to know about a dataset's arrays."""
 
     @property
     def kind(self) -> str: ...
@@ -37,7 +37,7 @@ class ArrayDescription(Protocol):
 
 
 class DatasetDescription(Protocol):
-    """What the page needs to know of a dataset."""
+    """What the page needs to know about a dataset."""
 
     @property
     def array(self) -> ArrayDescription: ...
@@ -48,7 +48,7 @@ class DatasetDescription(Protocol):
 
 
 class PageClip(Protocol):
-    """What the page shows of a clip."""
+    """What the page shows about a clip."""
 
     @property
     def id(self) -> str: ...
@@ -76,7 +76,7 @@ class FailedRow(Protocol):
 
 
 class PageDataset(Protocol):
-    """What the page needs of a dataset."""
+    """What the page needs from a dataset."""
 
     @property
     def path(self) -> Path: ...
@@ -90,7 +90,7 @@ class PageDataset(Protocol):
 
 
 class AsNumpy(Protocol):
-    """A tensor, as far as the page is concerned."""
+    """All that the page needs from a tensor."""
 
     def numpy(self, *, force: bool = ...) -> np.ndarray[Any, Any]: ...
 
@@ -105,7 +105,7 @@ class Beginning:
 
 
 class Decoder(Protocol):
-    """What the page needs of a codec."""
+    """What the page needs from a codec."""
 
     def decode(self, encoded: Beginning, /) -> AsNumpy: ...
 
@@ -120,10 +120,10 @@ def dataset_page(
     subtitle: str = "",
     more_facts: Sequence[Fact] = (),
 ) -> ReportPage:
-    """Describe a dataset, with `num_clips` clips spread evenly over it.
+    """Describe a dataset, with `num_clips` clips spread evenly across it.
 
-    With a codec they are decoded; `originals` gives the audio `[C, N]` of a clip at the codec's rate, or None.
-    `more_facts` follow the dataset's own, such as how fast it was encoded.
+    With a codec, the clips are decoded; `originals` returns the audio `[C, N]` of a clip at the codec's rate, or None.
+    `more_facts` are added to the dataset's own, such as how fast it was encoded.
     """
     array = dataset.info.array
     stride = statistics_stride(int(dataset.num_frames.sum()) * array.width, MAX_STATISTICS_VALUES)
@@ -140,18 +140,18 @@ def dataset_page(
         lengths=length_histogram(dataset.num_frames / array.frame_rate),
         codes=code_statistics(arrays, array.codebook_size) if array.codebook_size is not None else None,
         latents=None if is_codes else latent_statistics(arrays),
-        statistics_note=f"Taken from one clip in {stride}." if stride > 1 else "",
+        statistics_note=f"Computed from one in {stride} clips." if stride > 1 else "",
     )
 
 
 def spread(num_items: int, num_wanted: int) -> list[int]:
-    """Choose indices evenly: the first, the last and those between."""
+    """Choose evenly spaced indices, including the first and the last."""
     wanted = max(0, min(num_items, num_wanted))
     return sorted({round(place) for place in np.linspace(0, max(0, num_items - 1), wanted)})
 
 
 def statistics_stride(num_values: int, max_values: int) -> int:
-    """Choose the n of every n-th clip, so that about `max_values` values are read at most."""
+    """Choose n so that reading every n-th clip reads at most about `max_values` values."""
     return max(1, -(-num_values // max_values))
 
 
@@ -168,7 +168,9 @@ def _facts(dataset: PageDataset, num_failed: int) -> list[Fact]:
         Fact("Arrays", size(num_bytes), f"{array.dtype}, {array.width} wide"),
     ]
     if num_bytes:
-        facts.append(Fact("Compression", f"{short(pcm_bytes / num_bytes)}×", "against 16-bit PCM at the same rate"))
+        facts.append(
+            Fact("Compression", f"{short(pcm_bytes / num_bytes)}×", "compared with 16-bit PCM at the same rate")
+        )
     facts.append(Fact("Failed", count(num_failed), "listed below" if num_failed else ""))
     return facts
 
@@ -181,7 +183,7 @@ def _details(dataset: PageDataset) -> tuple[Fact, ...]:
     return (
         Fact("Dataset", str(dataset.path)),
         Fact("Codec", dataset.info.codec),
-        Fact("Sound", f"{count(array.sample_rate)} Hz, {channels}"),
+        Fact("Audio", f"{count(array.sample_rate)} Hz, {channels}"),
         Fact("Arrays", f"{array.kind}, {plural(array.width, noun)}{entries}, {array.dtype}"),
         Fact("Fingerprint", dataset.info.fingerprint),
     )
@@ -210,7 +212,7 @@ def _card(
 
 
 def beginning(clip: PageClip, array: ArrayDescription, limit_seconds: float = 4 * PLAYER_SECONDS) -> Beginning:
-    """View a clip of an hour as its first minute; shorter ones, and those with a loudness per chunk, stay whole."""
+    """Take the first minute of a long clip; shorter clips, and those with a loudness per chunk, stay whole."""
     if clip.num_samples <= limit_seconds * array.sample_rate or clip.scales is not None:
         return Beginning(clip.array, clip.num_samples, clip.scales)
     num_samples = round(limit_seconds * array.sample_rate)

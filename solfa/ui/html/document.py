@@ -1,11 +1,11 @@
-"""The shell of an HTML page: a head with the style sheet and a policy that forbids scripts, around a body."""
+"""The shell of an HTML page: a head with the style sheet and a policy that forbids scripts, and a body."""
 
 from solfa.ui.html.markup import Markup, element
 from solfa.ui.html.style import style_sheet
 
 
 def html_document(title: str, body: Markup, policy: str) -> str:
-    """Give the whole page; `policy` says what it may load."""
+    """Return the whole page; `policy` says what it may load."""
     head = element(
         "head",
         element("meta", charset="utf-8"),

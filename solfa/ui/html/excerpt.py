@@ -1,4 +1,4 @@
-"""Audio inside a page: an excerpt as lossless FLAC in a data URI, and its levels in words."""
+"""Audio inside a page: an excerpt as lossless FLAC in a data URI, and a description of its levels."""
 
 import base64
 import io
@@ -13,19 +13,19 @@ from solfa.ui.html.report_data import Sound
 
 
 def data_uri(content: bytes, media_type: str) -> str:
-    """Spell a small file as the address of itself."""
+    """Encode a small file as a data URI."""
     return f"data:{media_type};base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def excerpt(sound: Sound, seconds: float) -> Sound:
-    """Keep the beginning, at most `seconds` of it."""
+    """Keep the start, at most `seconds` of it."""
     return Sound(sound.audio[:, : max(1, round(seconds * sound.sample_rate))], sound.sample_rate)
 
 
 def flac(sound: Sound) -> bytes:
-    """Encode as 16-bit FLAC, which every browser plays and which adds nothing to what a codec did.
+    """Encode as 16-bit FLAC, which every browser plays and which adds no artefacts of its own.
 
-    More than two channels are averaged to one; what is not a number is silence; what is over full scale is clipped.
+    More than two channels are averaged to one, NaN becomes silence, and samples beyond full scale are clipped.
     """
     audio = np.nan_to_num(sound.audio.astype(np.float32), nan=0.0, posinf=1.0, neginf=-1.0)
     playable = audio if len(audio) <= 2 else audio.mean(axis=0, keepdims=True)
@@ -35,7 +35,7 @@ def flac(sound: Sound) -> bytes:
 
 
 def levels(audio: NDArray[Any]) -> str:
-    """Describe peak and loudness of `[C, N]`, and what is wrong with it."""
+    """Describe the peak and loudness of `[C, N]`, and anything wrong with it."""
     finite = np.isfinite(audio)
     values = np.where(finite, audio, 0.0).astype(np.float64)
     peak, power = float(np.abs(values).max(initial=0.0)), float(np.mean(values**2)) if values.size else 0.0

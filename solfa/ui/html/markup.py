@@ -1,24 +1,24 @@
-"""HTML that cannot be forgotten to be escaped: plain text becomes markup only through `element`.
+"""HTML that is always escaped: plain text only becomes markup through `element`, so nobody can forget it.
 
-Text from a dataset is foreign (file names, captions, metadata): it is escaped, and characters that a reader cannot
-see (controls, direction marks, lone surrogates) are spelled out.
+Text from a dataset (file names, captions, metadata) is not trusted: it is escaped, and invisible characters (controls,
+direction marks, lone surrogates) are spelled out.
 """
 
 import html
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that already is HTML."""
 
     __slots__ = ()
 
 
 _VOID = frozenset({"meta", "img", "br", "hr", "rect", "line", "path"})
-_JOINERS = "\u200c\u200d"  # invisible, but emoji and several scripts are spelled with them
+_JOINERS = "\u200c\u200d"  # invisible, but emoji and several scripts need them
 
 
 def visible(text: str) -> str:
-    """Spell out what cannot be seen: \\n for a line break, \\x1b for an escape, \\u202e for a direction mark."""
+    """Spell out invisible characters: \\n for a line break, \\x1b for an escape, \\u202e for a direction mark."""
     if text.isprintable():
         return text
     return "".join(
@@ -27,17 +27,17 @@ def visible(text: str) -> str:
 
 
 def escape(text: str) -> Markup:
-    """Make markup of text; what is markup already stays."""
+    """Escape plain text; markup stays as it is."""
     return text if isinstance(text, Markup) else Markup(html.escape(visible(text), quote=True))
 
 
 def join(*parts: str) -> Markup:
-    """Put parts one after the other, escaping those that are plain text."""
+    """Concatenate parts, escaping those that are plain text."""
     return Markup("".join(escape(part) for part in parts))
 
 
 def element(tag: str, *children: str, **attributes: str | float | bool | None) -> Markup:
-    """Build an element; `class_` is `class`, `view_box` is kept for SVG as `viewBox`, None leaves an attribute out.
+    """Build an element; `class_` becomes `class`, `view_box` SVG's `viewBox`, and None leaves an attribute out.
 
     >>> from solfa.ui import element
     >>> str(element("p", "5 < 7", class_="note"))
@@ -45,7 +45,7 @@ def element(tag: str, *children: str, **attributes: str | float | bool | None) -
     """
     written = "".join(_attribute(name, value) for name, value in attributes.items())
     if tag in _VOID:
-        assert not children, f"<{tag}> has no content"
+        assert not children, f"<{tag}> cannot have content"
         return Markup(f"<{tag}{written}>" if tag in ("meta", "img", "br", "hr") else f"<{tag}{written}/>")
     return Markup(f"<{tag}{written}>{join(*children)}</{tag}>")
 

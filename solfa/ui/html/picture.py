@@ -1,4 +1,4 @@
-"""Pictures of sounds and of arrays, as PNG bytes: spectrograms, codes over time, latents over time."""
+"""Pictures of sounds and arrays as PNG bytes: spectrograms, codes over time, latents over time."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,13 +14,13 @@ WIDTH = 560
 NUM_BANDS = 128
 RANGE_DB = 80.0
 NUM_COLOURS = 64
-"""A spectrogram in 64 colours looks the same and is a third smaller."""
+"""With 64 colours, a spectrogram looks the same and is a third smaller."""
 
 TICKS_KHZ = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 
 
 def spectrogram_db(audio: NDArray[Any], sample_rate: int, width: int = WIDTH) -> NDArray[np.float32]:
-    """Measure a sound `[C, N]` in `NUM_BANDS` mel bands and at most `width` columns, in decibels of full scale."""
+    """Measure a sound `[C, N]` in `NUM_BANDS` mel bands and at most `width` columns, in dB relative to full scale."""
     num_samples = audio.shape[1]
     fft_size = 1 << int(np.log2(max(256, 0.046 * sample_rate)))
     hop = max(32, min(fft_size // 2, -(-num_samples // width)))
@@ -46,15 +46,15 @@ def mean_columns(picture: NDArray[Any], width: int) -> NDArray[Any]:
 
 
 def spectrogram_png(levels_db: NDArray[np.float32], loudest_db: float) -> bytes:
-    """Draw levels with low frequencies at the bottom; `RANGE_DB` below the loudest is the darkest colour."""
+    """Draw levels with low frequencies at the bottom; the darkest colour is `RANGE_DB` below the loudest."""
     return _png((levels_db[::-1] - loudest_db) / RANGE_DB + 1.0)
 
 
 def codes_png(codes: NDArray[Any], codebook_size: int, width: int = WIDTH) -> bytes:
-    """Draw codes `[T, K]` over time: a row per codebook, coloured by entry.
+    """Draw codes `[T, K]` over time: one row per codebook, coloured by entry.
 
-    A single codebook is drawn as the density of its entries instead, entry 0 at the bottom: of a companded waveform
-    that is the waveform.
+    A single codebook is drawn as the density of its entries instead, with entry 0 at the bottom: for a companded
+    waveform, that is the waveform itself.
     """
     if codes.shape[1] == 1:
         return _png(_density(codes[:, 0], codebook_size, width))
@@ -62,7 +62,7 @@ def codes_png(codes: NDArray[Any], codebook_size: int, width: int = WIDTH) -> by
 
 
 def latents_png(latents: NDArray[Any], width: int = WIDTH) -> bytes:
-    """Draw latents `[T, Z]` over time: a row per channel; colours span the middle 96 % of the values."""
+    """Draw latents `[T, Z]` over time: one row per channel; colours span the middle 96 % of the values."""
     picked = _picked(latents, width).T.astype(np.float64)
     finite = picked[np.isfinite(picked)]
     low, high = np.quantile(finite, (0.02, 0.98)) if finite.size else (0.0, 1.0)
@@ -70,7 +70,7 @@ def latents_png(latents: NDArray[Any], width: int = WIDTH) -> bytes:
 
 
 def _picked(array: NDArray[Any], width: int) -> NDArray[Any]:
-    """Take the frames at the middles of at most `width` columns: codes cannot be averaged."""
+    """Take the frames at the centres of at most `width` columns, since codes cannot be averaged."""
     columns = min(width, len(array))
     return np.asarray(array[(2 * np.arange(columns) + 1) * len(array) // (2 * columns)])
 
@@ -89,7 +89,7 @@ def _png(picture: NDArray[Any]) -> bytes:
 
 
 def frequency_ticks(sample_rate: int, min_distance: float = 0.09) -> list[tuple[str, float]]:
-    """Choose round frequencies for the axis of a spectrogram: label in kHz, height from 0 to 1."""
+    """Choose round frequencies for a spectrogram's axis: label in kHz, height from 0 to 1."""
     top = float(hz_to_mel(np.array([sample_rate / 2]))[0])
     heights = [(khz, float(hz_to_mel(np.array([1000.0 * khz]))[0]) / top) for khz in TICKS_KHZ]
     return _spread((f"{khz:g}", height) for khz, height in heights if height < 0.97 and (height > min_distance))
@@ -104,7 +104,7 @@ def _spread(ticks: Iterable[tuple[str, float]], min_distance: float = 0.09) -> l
 
 
 def time_ticks(seconds: float, max_ticks: int = 6) -> list[tuple[str, float]]:
-    """Choose round times for an axis: label in seconds, place from 0 to 1."""
+    """Choose round times for an axis: label in seconds, position from 0 to 1."""
     if not seconds > 0:
         return [("0", 0.0)]
     power = 10.0 ** np.floor(np.log10(seconds / max_ticks))

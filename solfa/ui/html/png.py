@@ -1,4 +1,4 @@
-"""PNG files of pictures with a palette: the signature and four kinds of chunks are all it takes."""
+"""Write PNG files with a palette: a signature and four kinds of chunks are all it takes."""
 
 import struct
 import zlib
@@ -12,7 +12,7 @@ def encode_png(indices: NDArray[np.uint8], palette: NDArray[np.uint8]) -> bytes:
     height, width = indices.shape
     assert indices.dtype == np.uint8 and height and width and int(indices.max()) < len(palette) <= 256
     header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)  # 8 bits, palette, no interlacing
-    rows = np.zeros((height, width + 1), np.uint8)  # each row begins with its filter: 0, none
+    rows = np.zeros((height, width + 1), np.uint8)  # each row starts with its filter: 0, none
     rows[:, 1:] = indices
     return b"".join(
         (

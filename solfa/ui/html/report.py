@@ -1,6 +1,6 @@
-"""Write a report as one HTML file that needs nothing else: no network, no script, no second file.
+"""Write a report as a single HTML file that needs nothing else: no network, no scripts, no other files.
 
-Its content-security policy forbids scripts and loading, so that nothing in a dataset can make it do more than show.
+Its content security policy forbids scripts and loading, so that nothing in a dataset can make it do anything but show.
 """
 
 from pathlib import Path
@@ -18,11 +18,11 @@ from solfa.version import __version__
 POLICY = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
 
 MAX_FAILURES = 200
-"""Rows of the failures table; the dataset itself holds all of them."""
+"""Rows in the table of failures; the dataset itself has all of them."""
 
 
 def write_report(page: ReportPage, path: Path) -> None:
-    """Write a page; an older one of that name is replaced at once or not at all."""
+    """Write a page, replacing an older one atomically."""
     replace_atomically(path, render_report(page).encode("utf-8"))
 
 
@@ -37,7 +37,7 @@ def render_report(page: ReportPage) -> str:
         _clips(page),
         _statistics(page),
         _failures(page.failures),
-        element("footer", f"Written by Solfa {__version__}. This page is one file; it loads nothing."),
+        element("footer", f"Written by Solfa {__version__}. This page is a single file and loads nothing else."),
     )
     return html_document(page.title, body, POLICY)
 
@@ -69,8 +69,8 @@ def _clips(page: ReportPage) -> Markup:
         return Markup("")
     key = element(
         "p",
-        "Spectrograms: kHz on a mel axis over seconds; ",
-        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), "the loudest of the original."),
+        "Spectrograms: frequency in kHz (mel scale) over time in seconds; ",
+        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), "loudest point of the original."),
         class_="quiet lead",
     )
     heard = any(card.original or card.decoded for card in page.cards)
@@ -86,9 +86,9 @@ def _statistics(page: ReportPage) -> Markup:
     note = element("p", page.statistics_note, class_="quiet lead") if page.statistics_note else ""
     parts: list[str] = []
     if page.lengths is not None and page.lengths.counts.sum():
-        parts += [element("h2", "Lengths of clips"), length_chart(page.lengths)]
+        parts += [element("h2", "Clip lengths"), length_chart(page.lengths)]
     if page.codes is not None and page.codes.num_codebooks:
-        parts += [element("h2", "Use of the codebooks"), note, code_charts(page.codes)]
+        parts += [element("h2", "Codebook usage"), note, code_charts(page.codes)]
     if page.latents is not None and page.latents.num_channels:
         parts += [element("h2", "Latent channels"), note, latent_chart(page.latents)]
     return element("section", *parts) if parts else Markup("")
@@ -100,10 +100,10 @@ def _failures(failures: tuple[Failure, ...]) -> Markup:
     shown = failures[:MAX_FAILURES]
     rows = (element("tr", element("td", failure.id), element("td", failure.reason)) for failure in shown)
     columns = element("tr", element("th", "Clip", scope="col"), element("th", "Reason", scope="col"))
-    rest = f"and {plural(len(failures) - len(shown), 'clip')} more, all listed in the dataset."
+    rest = f"and {plural(len(failures) - len(shown), 'more clip')}; the dataset lists them all."
     return element(
         "section",
-        element("h2", f"Not encoded: {plural(len(failures), 'clip')}", class_="alarm"),
+        element("h2", f"Failed to encode: {plural(len(failures), 'clip')}", class_="alarm"),
         element("div", element("table", element("thead", columns), element("tbody", *rows)), class_="scroll"),
         element("p", rest, class_="quiet") if len(failures) > len(shown) else "",
     )

@@ -1,4 +1,4 @@
-"""What a report shows, as plain data: made by `dataset_page` or by hand, written by `write_report`."""
+"""The contents of a report as plain data: made by `dataset_page` or by hand, written by `write_report`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from solfa.evaluate.statistics import CodeStatistics, LatentStatistics, LengthHi
 
 
 class Fact(NamedTuple):
-    """One number or word about the dataset, already written as a person reads it."""
+    """One number or word about the dataset, already formatted for people."""
 
     name: str
     value: str
@@ -27,7 +27,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sound:
-    """Audio to listen to: `[C, N]` floats, full scale at one."""
+    """Audio to listen to: `[C, N]` floats with full scale at 1."""
 
     audio: NDArray[np.float32]
     sample_rate: int
@@ -39,7 +39,7 @@ class Sound:
 
 @dataclass(frozen=True, eq=False)
 class ClipCard:
-    """One clip to look at and to listen to."""
+    """One clip to look at and listen to."""
 
     id: str
     seconds: float
@@ -61,11 +61,11 @@ class ReportPage:
     subtitle: str = ""
     facts: tuple[Fact, ...] = ()
     details: tuple[Fact, ...] = ()
-    """Facts of the second rank: the codec, the fingerprint, where it lies."""
+    """Less important facts: the codec, the fingerprint, the path."""
     cards: tuple[ClipCard, ...] = ()
     failures: tuple[Failure, ...] = ()
     lengths: LengthHistogram | None = None
     codes: CodeStatistics | None = None
     latents: LatentStatistics | None = None
     statistics_note: str = ""
-    """What the statistics were taken from, where that is not every clip."""
+    """What the statistics were computed from, unless it is every clip."""

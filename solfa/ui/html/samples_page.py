@@ -1,6 +1,6 @@
-"""The page that plays generated clips: epochs below each other, with links to the files beside it.
+"""The page that plays generated clips, epoch by epoch, with links to the files next to it.
 
-It runs no script and loads only pictures and sounds from its own folder.
+It runs no scripts and loads only pictures and sounds from its own folder.
 """
 
 import json
@@ -18,15 +18,15 @@ from solfa.version import __version__
 POLICY = "default-src 'none'; img-src 'self' file:; media-src 'self' file:; style-src 'unsafe-inline'"
 
 CAPTIONS = ("text", "caption", "description", "prompt")
-"""Metadata that is shown above the clip."""
+"""Metadata to show above the clip."""
 
 
 class Sample(NamedTuple):
-    """A clip that lies beside the page."""
+    """A clip in a file next to the page."""
 
     name: str
     file: str
-    """Path from the page, without extension."""
+    """The path relative to the page, without extension."""
     seconds: float
     sample_rate: int
     levels: str
@@ -38,16 +38,14 @@ def render_samples(title: str, epochs: Mapping[int, Sequence[Sample]]) -> str:
     number = sum(len(samples) for samples in epochs.values())
     key = element(
         "p",
-        "Spectrograms: kHz on a mel axis over seconds; ",
-        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), "the loudest of the clip."),
+        "Spectrograms: frequency in kHz (mel scale) over time in seconds; ",
+        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), "loudest point of the clip."),
         class_="quiet",
     )
     body = element(
         "main",
         element("h1", title),
-        element(
-            "p", f"{plural(number, 'clip')} of {plural(len(epochs), 'epoch')}, the latest first", class_="subtitle"
-        ),
+        element("p", f"{plural(number, 'clip')} from {plural(len(epochs), 'epoch')}, latest first", class_="subtitle"),
         key,
         *(_epoch(epoch, samples) for epoch, samples in epochs.items()),
         element("footer", f"Written by Solfa {__version__}."),

@@ -111,5 +111,5 @@ footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--line);
 
 
 def style_sheet() -> str:
-    """Give the style sheet with the key of the colour map filled in."""
+    """Return the style sheet with the colour map's gradient filled in."""
     return _SHEET.replace("GRADIENT", css_gradient()).strip()

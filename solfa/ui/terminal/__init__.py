@@ -1,1 +1,1 @@
-"""What a person reads in a terminal: the console, tables, curves, the progress of a run."""
+"""Output in the terminal: the console, tables, curves, the progress of a run."""

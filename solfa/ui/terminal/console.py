@@ -1,4 +1,4 @@
-"""The terminal: one console for results, one for faults, tables, and the progress of long work."""
+"""The terminal: a console for results, one for errors, tables, and progress bars."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ from rich.markup import escape
 from rich.table import Table
 
 FILE_WIDTH = 1000
-"""Characters of a line where the output is not a terminal."""
+"""Characters per line if the output is not a terminal."""
 
 console = Console()
 errors = Console(stderr=True)
 
 
 def visible(text: str) -> str:
-    """Escape control characters and markup, which file names may hold, so that they cannot act on the terminal."""
+    """Escape control characters and markup, so that a file name cannot affect the terminal."""
     shown = "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in text)
     return escape(shown)
 
@@ -32,14 +32,14 @@ def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Print a table; in a file or a pipe nothing is cut, because there is no edge to fit."""
+    """Print a table; in a file or pipe nothing is cut, because there is no width to fit."""
     if not console.is_terminal:
         console.width = max(console.width, FILE_WIDTH)
     console.print(table, highlight=False)
 
 
 def print_failures(failures: list[tuple[str, str]], most: int = 10) -> None:
-    """List failed clips with their reasons, a screenful at most."""
+    """List failed clips with their reasons, at most a screenful."""
     for clip_id, reason in failures[:most]:
         console.print(f"  [yellow]failed[/] {visible(clip_id)}: {visible(reason)}", soft_wrap=True, highlight=False)
     if len(failures) > most:
@@ -88,11 +88,11 @@ class Bar:
         return self._progress.tasks[0].elapsed or 0.0
 
     def start(self) -> None:
-        """Show the bar; where the output is not a terminal, nothing is shown."""
+        """Show the bar, unless the output is not a terminal."""
         self._progress.start()
 
     def stop(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._progress.stop()
 
 

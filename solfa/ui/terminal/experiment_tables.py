@@ -1,4 +1,4 @@
-"""Experiments as a person or a program reads them: a table of all, the facts of one, and JSON."""
+"""Experiments for people and programs: a table of all, the facts of one, and JSON."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _RIGHT = frozenset({"epochs", "last", "best"})
 
 
 def experiments_table(records: Sequence[ExperimentRecord], now: float) -> Table:
-    """One line per experiment, with the metric that stands for it."""
+    """Make a table with one line per experiment and its main metric."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for heading in ("signature", "state", "epochs", "metric", "last", "best", "changed"):
         table.add_column(heading, no_wrap=True, justify="right" if heading in _RIGHT else "left")
@@ -39,7 +39,7 @@ def experiments_table(records: Sequence[ExperimentRecord], now: float) -> Table:
 
 
 def experiment_facts(record: ExperimentRecord, now: float) -> list[tuple[str, str]]:
-    """Name what an experiment is and how it stands."""
+    """List what an experiment is and the state it is in."""
     written = "" if record.last_written is None else f", last written {ago(record.last_written, now)}"
     facts = [
         ("folder", str(record.folder)),
@@ -56,7 +56,7 @@ def experiment_facts(record: ExperimentRecord, now: float) -> list[tuple[str, st
 
 
 def experiment_json(record: ExperimentRecord, now: float) -> dict[str, Any]:
-    """Spell a record in plain values; NaN and infinities, which JSON does not have, become None."""
+    """Convert a record to plain values; NaN and infinities, which JSON does not have, become None."""
     values = {
         "signature": record.signature,
         "folder": str(record.folder),
@@ -75,13 +75,13 @@ def experiment_json(record: ExperimentRecord, now: float) -> dict[str, Any]:
 
 
 def epochs(record: ExperimentRecord) -> str:
-    """Say how many epochs are complete, and of how many."""
+    """Say how many epochs are complete, and out of how many."""
     planned = record.planned_epochs
     return str(len(record.history)) if planned is None else f"{len(record.history)} of {planned}"
 
 
 def ago(moment: float, now: float) -> str:
-    """Say how long something is past; clocks of other machines may be ahead."""
+    """Say how long ago something was; clocks of other machines may be ahead."""
     seconds = max(0.0, now - moment)
     return f"{int(seconds)} s ago" if seconds < 60 else f"{duration(seconds)} ago"
 

@@ -1,4 +1,4 @@
-"""The metrics of an experiment as tables: each with its last value, its best and its curve, or epoch by epoch."""
+"""An experiment's metrics as tables: each with its last value, its best and its curve, or epoch by epoch."""
 
 import math
 import re
@@ -32,17 +32,17 @@ class Series(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How the metric is called without its stage beside it."""
+        """The metric's name including its stage."""
         return f"{self.stage}.{self.metric}" if self.stage else self.metric
 
     @property
     def last(self) -> float | None:
-        """The last value that was measured."""
+        """The last measured value."""
         return next((value for value in reversed(self.values) if value is not None), None)
 
     @property
     def best(self) -> tuple[float, int] | None:
-        """The best value and its epoch, counted from 1; None where it is not known what is better."""
+        """The best value and its epoch, counted from 1; None if it is unknown which way is better."""
         direction = better(self.metric)
         finite = [(value, at) for at, value in enumerate(self.values, 1) if value is not None and math.isfinite(value)]
         if direction is None or not finite:
@@ -52,7 +52,7 @@ class Series(NamedTuple):
 
 
 def better(metric: str) -> Direction | None:
-    """Say by its name which way a metric should go; None for a learning rate, a duration and the like."""
+    """Tell from its name which way a metric should go; None for a learning rate, a duration and the like."""
     words = re.findall(r"[a-z]+[12]?", metric.lower())
     if any(LOWER.fullmatch(word) or LOWER.fullmatch(word.rstrip("12")) for word in words):
         return "lower"
@@ -60,7 +60,7 @@ def better(metric: str) -> Direction | None:
 
 
 def all_series(history: Sequence[Epoch]) -> list[Series]:
-    """Gather the metrics of a history: stages in the order in which they run, metrics in the order they came."""
+    """Gather the metrics of a history: stages in the order they run, metrics in the order they appeared."""
     names = dict.fromkeys((stage, metric) for epoch in history for stage in epoch for metric in epoch[stage])
     order = sorted(names, key=lambda name: STAGES.index(name[0]) if name[0] in STAGES else len(STAGES))
     return [
@@ -69,7 +69,7 @@ def all_series(history: Sequence[Epoch]) -> list[Series]:
 
 
 def main_series(series: Iterable[Series]) -> Series | None:
-    """Choose the metric that stands for a run: a loss, of valid before train, else anything that should fall."""
+    """Choose the main metric of a run: a loss, preferably of valid, or else anything that should fall."""
     falling = [found for found in series if better(found.metric) == "lower"]
     stages = ("valid", "train")
     return min(
@@ -80,7 +80,7 @@ def main_series(series: Iterable[Series]) -> Series | None:
 
 
 def summary_table(series: Sequence[Series], width: int = CURVE_WIDTH) -> Table:
-    """One line per metric: last, best, the epoch of the best, and the curve."""
+    """Make a table with one line per metric: last, best, the epoch of the best, and the curve."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for heading in ("stage", "metric"):
         table.add_column(heading, no_wrap=True)
@@ -103,7 +103,7 @@ def summary_table(series: Sequence[Series], width: int = CURVE_WIDTH) -> Table:
 
 
 def history_table(series: Sequence[Series], stage: str) -> Table:
-    """All values of one stage, a line per epoch; epochs in which the stage did not run are left out."""
+    """Make a table of all values of one stage, one line per epoch, leaving out epochs without it."""
     shown = [found for found in series if found.stage == stage]
     table = Table(
         box=None, padding=(0, 2, 0, 0), header_style="dim", title=Text(printable(stage)), title_justify="left"
@@ -118,5 +118,5 @@ def history_table(series: Sequence[Series], stage: str) -> Table:
 
 
 def spell(value: float | None) -> str:
-    """Write a metric with four digits; nothing where it was not measured."""
+    """Write a metric with four digits; nothing if it was not measured."""
     return "" if value is None else short(value, 4)

@@ -1,6 +1,6 @@
-"""Text from files, made safe for a terminal."""
+"""Make text from files safe for a terminal."""
 
 
 def printable(text: str) -> str:
-    """Spell control characters out, so that they cannot act on the terminal."""
+    """Spell out control characters, so that they cannot affect the terminal."""
     return "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in text)

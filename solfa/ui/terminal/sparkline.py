@@ -6,15 +6,15 @@ from itertools import pairwise
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 LEVEL = "▄"
-"""What a curve looks like that does not move."""
+"""What a flat curve looks like."""
 ABSENT = " "
 NOT_FINITE = "×"
 
 
 def sparkline(values: Sequence[float | None], width: int) -> str:
-    """Draw values from the lowest to the highest in at most `width` characters, each the mean of its share of them.
+    """Draw values, scaled from lowest to highest, in at most `width` characters, each the mean of its share.
 
-    None (not measured) leaves a gap; where there is nothing but NaN and infinities stands a cross.
+    None (not measured) leaves a gap; a share with nothing but NaN and infinities becomes a cross.
     """
     if width < 1:
         raise ValueError(f"width: expected at least 1, found {width}")
@@ -30,7 +30,7 @@ def _shares(values: Sequence[float | None], count: int) -> list[Sequence[float |
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """Average what is finite; NaN where something was measured but nothing finite, None where nothing was."""
+    """Average the finite values; NaN if nothing measured is finite, None if nothing was measured."""
     measured = [value for value in values if value is not None]
     finite = [value for value in measured if math.isfinite(value)]
     if not finite:

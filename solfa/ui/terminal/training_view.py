@@ -1,6 +1,6 @@
-"""A run on the terminal: a bar while a stage runs, one line when it is done.
+"""A run in the terminal: a bar while a stage runs, one line when it is done.
 
-Where the output is a file or a pipe there is no bar; a line every half a minute says how far the stage is.
+In a file or pipe there is no bar; a line every half minute says how far the stage is.
 """
 
 import time
@@ -12,7 +12,7 @@ from solfa.ui.terminal import console
 
 LINE_SECONDS = 30.0
 BAR_METRICS = 1
-"""On the bar, which has to fit a terminal of 80 columns; all are on the line that follows."""
+"""How many metrics the bar shows, to fit into 80 columns; the line that follows shows all."""
 
 
 class TerminalWatcher(Watcher):
@@ -38,7 +38,7 @@ class TerminalWatcher(Watcher):
 
     def step(self, done: int, metrics: Mapping[str, float]) -> None:
         now = self._clock()
-        # The count of a resumed stage does not begin at 0, so the rate is measured from the first step that is seen.
+        # The count of a resumed stage does not start at 0, so measure the rate from the first step seen.
         self._first = self._first or (done, now)
         self._last = (done, now)
         if self._bar is not None:
@@ -69,7 +69,7 @@ class TerminalWatcher(Watcher):
         return metric_words(metrics, BAR_METRICS) + ([] if rate is None else [f"{rate:.3g}/s"])
 
     def _rate(self) -> float | None:
-        """Measure steps per second; one step alone says nothing."""
+        """Measure steps per second; a single step says nothing."""
         if self._first is None:
             return None
         steps, seconds = self._last[0] - self._first[0], self._last[1] - self._first[1]

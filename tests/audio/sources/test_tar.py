@@ -104,10 +104,10 @@ def test_truncated_or_damaged_tar_keeps_what_came_before(tmp_path):
     second = content.index(b"b.flac")
     (tmp_path / "cut.tar").write_bytes(content[: second + 512 + 100])
     first, cut, end = open_source(tmp_path / "cut.tar").recordings()
-    assert first.error is None and "bytes before the member does" in cut.error and "damaged" in end.error
+    assert first.error is None and "bytes before" in cut.error and "damaged" in end.error
     (tmp_path / "bad.tar").write_bytes(content[:second] + b"\xff" * 512 + content[second + 512 :])
     first, bad = open_source(tmp_path / "bad.tar").recordings()
-    assert first.error is None and "the tar is damaged" in bad.error
+    assert first.error is None and "damaged" in bad.error
 
 
 def test_tar_that_claims_a_huge_header_is_refused(tmp_path):
@@ -115,7 +115,7 @@ def test_tar_that_claims_a_huge_header_is_refused(tmp_path):
     info.type, info.size = tarfile.XHDTYPE, 2**33
     (tmp_path / "x.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(10_000))
     (recording,) = open_source(tmp_path / "x.tar").recordings()
-    assert "the tar is damaged" in recording.error
+    assert "damaged" in recording.error
 
 
 def test_folder_of_tars_and_audio_gives_both(tmp_path):

@@ -40,7 +40,7 @@ def cut_tensor(tensors: dict[str, Tensor]) -> None:
     [
         (drop_tensor, r"missing model\.decoder\.layers\.1\.fc2\.weight;"),
         (add_tensor, r"unexpected model\.decoder\.layers\.3\.fc2\.weight;"),
-        (cut_tensor, r"of another shape lm_heads\.2\.weight \[15, 16\] instead of \[16, 16\];"),
+        (cut_tensor, r"shape lm_heads\.2\.weight \[15, 16\] instead of \[16, 16\];"),
     ],
 )
 def test_a_tensor_that_does_not_fit_is_named(
@@ -65,7 +65,7 @@ def test_shards_and_torch_files_load_like_one_safetensors_file(
     for name in ("shards", "torch"):
         assert torch.equal(our_logits(load_musicgen(tmp_path / name), tokens, None), expected)
     next((tmp_path / "shards").glob("*.safetensors")).unlink()
-    with pytest.raises(ConfigError, match="the shard index names it"):
+    with pytest.raises(ConfigError, match="shard index"):
         load_musicgen(tmp_path / "shards")
     torch.save({"model": Path()}, tmp_path / "torch" / "pytorch_model.bin")
     with pytest.raises(ConfigError, match="found code in it"):
@@ -151,7 +151,7 @@ def test_a_hub_id_is_loaded_from_the_cache_or_answered(
     (root / "refs").mkdir()
     (root / "refs" / "main").write_text("0" * 40)
     assert load_musicgen("someone/musicgen").report == load_musicgen(whole_musicgen).report
-    with pytest.raises(ConfigError, match="someone/other: neither a directory here, nor a Hub model") as caught:
+    with pytest.raises(ConfigError, match="someone/other: not a local directory") as caught:
         load_musicgen("someone/other")
     assert isinstance(caught.value.__cause__, OSError)
 
@@ -161,7 +161,7 @@ def test_a_place_without_a_checkpoint_is_answered(whole_musicgen: Path, tmp_path
         load_musicgen(tmp_path / "nothing")
     with pytest.raises(ConfigError, match=r"config\.json: no such file"):
         load_musicgen(tmp_path)
-    with pytest.raises(ConfigError, match="a local directory has no revision, found 'main'"):
+    with pytest.raises(ConfigError, match="no revisions, found 'main'"):
         load_musicgen(whole_musicgen, revision="main")
     shutil.copyfile(whole_musicgen / "config.json", tmp_path / "config.json")
     with pytest.raises(ConfigError, match=r"expected model\.safetensors or pytorch_model\.bin"):

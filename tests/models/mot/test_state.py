@@ -123,7 +123,7 @@ def test_a_state_without_something_that_was_trained_is_refused(forgotten: str, b
     state = {name: value for name, value in model.state_dict().items() if name != forgotten}
     with pytest.raises(RuntimeError, match=f"Missing key.*{forgotten}"):
         model.load_state_dict(state)
-    with pytest.raises(StoreError, match=rf"^model\.{forgotten}: missing in the checkpoint"):
+    with pytest.raises(StoreError, match=rf"^model\.{forgotten}: missing from the checkpoint"):
         load_module("model", model, state)
 
 
@@ -133,7 +133,7 @@ def test_a_trained_donor_is_not_lost_in_a_model_that_freezes_it(base: Path, dono
     with pytest.raises(ConfigError, match=r"^model\.train_donor: found .*, which is frozen here; set it to true"):
         frozen.load_state_dict(trained.state_dict())
     assert torch.equal(logits(frozen), before)
-    with pytest.raises(StoreError, match="missing in the checkpoint"):
+    with pytest.raises(StoreError, match="missing from the checkpoint"):
         load_module("model", trained, frozen.state_dict())
 
 

@@ -224,7 +224,7 @@ def break_the_tokenizer(directory: Path) -> None:
     [
         (drop, r".*missing model\.layers\.1\.mlp\.up_proj\.weight;"),
         (add, r".*unexpected model\.layers\.1\.mlp\.gates;"),
-        (reshape, r".*of another shape model\.norm\.weight \[.*\] instead of \[.*\];"),
+        (reshape, r".*shape model\.norm\.weight \[.*\] instead of \[.*\];"),
         (poison, r"expected finite weights, found model\.layers\.2\.self_attn\.q_proj\.weight"),
         (cut, r"could not be read as a language model with its tokenizer \(.*metadata"),
         (cut_the_header, r"could not be read as a language model with its tokenizer \(.*header"),

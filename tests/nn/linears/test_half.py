@@ -30,7 +30,7 @@ def test_the_float_weights_are_freed_and_cannot_be_saved() -> None:
 
 
 def test_a_model_elsewhere_than_on_the_cpu_is_refused() -> None:
-    with pytest.raises(ConfigError, match="float16 weights: expected a model on the cpu, found it on meta"):
+    with pytest.raises(ConfigError, match=r"float16 weights: .*cpu, found it on meta"):
         halve_linears(nn.Linear(8, 8, device="meta"))
 
 

@@ -89,18 +89,18 @@ def test_the_float_weights_are_freed() -> None:
 
 def test_saving_packed_weights_is_refused() -> None:
     model = quantise_linears(nn.Sequential(nn.Linear(8, 8)))
-    with pytest.raises(ConfigError, match=r"0\.weight: .* cannot be saved; save the model before"):
+    with pytest.raises(ConfigError, match=r"0\.weight: .* cannot be saved"):
         model.state_dict()
 
 
 def test_a_model_elsewhere_than_on_the_cpu_is_refused() -> None:
-    with pytest.raises(ConfigError, match="int8 weights: expected a model on the cpu, found it on meta"):
+    with pytest.raises(ConfigError, match=r"int8 weights: .*cpu, found it on meta"):
         quantise_linears(nn.Linear(8, 8, device="meta"))
 
 
 def test_a_missing_kernel_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solfa.nn.linears.int8._OPERATOR", "another")
-    with pytest.raises(ConfigError, match="int8 weights: expected a torch with FBGEMM's another"):
+    with pytest.raises(ConfigError, match=r"int8 weights: .*FBGEMM's another"):
         quantise_linears(nn.Sequential(nn.Linear(8, 8)))
 
 

@@ -70,7 +70,7 @@ def test_leaving_an_endless_loader_closes_what_reads_ahead() -> None:
 
 
 def test_an_empty_loader_is_refused_instead_of_tried_for_ever() -> None:
-    with pytest.raises(ConfigError, match="the train loader has no batch; add clips"), endless([]) as batches:
+    with pytest.raises(ConfigError, match=r"train loader .*add clips"), endless([]) as batches:
         next(batches)
 
 
@@ -110,7 +110,7 @@ def test_a_position_is_taken_up_by_another_loader() -> None:
 def test_a_lost_position_is_told(target: Any, position: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         go_to(target, position)
-    assert "keeps no position: it starts over" in caplog.text
+    assert "starts over" in caplog.text
     assert position_of([1, 2]) is None
 
 
@@ -133,5 +133,5 @@ def test_stages_of_different_codecs_are_refused_by_name(tmp_path: Path) -> None:
         "valid": str(store(tmp_path / "b", numbered(3))),
         "generate": str(store(tmp_path / "c", numbered(3), codebook_size=128)),
     }
-    with pytest.raises(ConfigError, match=r"^dset\.generate: its arrays are .*128.* encode all stages with the same"):
+    with pytest.raises(ConfigError, match=r"^dset\.generate: .*128.* same codec"):
         open_stages(Dset.model_validate(paths))

@@ -73,7 +73,7 @@ def test_parameters_are_restored_when_the_stage_fails():
 def test_nested_swaps_and_updates_inside_one_are_refused():
     ema = Ema({"model": net()}, EmaConfig())
     with ema.swapped():
-        with pytest.raises(RuntimeError, match="cannot be nested"), ema.swapped():
+        with pytest.raises(RuntimeError, match="nested"), ema.swapped():
             pass
         with pytest.raises(RuntimeError, match="leave swapped"):
             ema.update()
@@ -156,10 +156,10 @@ def test_a_state_that_does_not_fit_is_refused_by_name_and_changes_nothing():
     ema = Ema({"model": nn.Linear(2, 2)}, EmaConfig())
     before = ema.state_dict()["averages"]["model"]["bias"].clone()
     zeros = {"weight": torch.zeros(2, 2), "bias": torch.zeros(2)}
-    with pytest.raises(ConfigError, match=r"no average of model.bias"):
+    with pytest.raises(ConfigError, match=r"no average .*model\.bias"):
         ema.load_state_dict({"updates": 1, "averages": {"model": {"weight": zeros["weight"]}}})
-    with pytest.raises(ConfigError, match=r"an average of model.extra, which this model does not train"):
+    with pytest.raises(ConfigError, match=r"average .*model\.extra"):
         ema.load_state_dict({"updates": 1, "averages": {"model": {**zeros, "extra": torch.zeros(1)}}})
-    with pytest.raises(ConfigError, match=r"model.weight: expected shape \(2, 2\), found \(3, 2\)"):
+    with pytest.raises(ConfigError, match=r"model\.weight: .*\(2, 2\), found \(3, 2\)"):
         ema.load_state_dict({"updates": 1, "averages": {"model": {**zeros, "weight": torch.zeros(3, 2)}}})
     assert ema.updates == 0 and torch.equal(ema.state_dict()["averages"]["model"]["bias"], before)

@@ -118,13 +118,13 @@ def test_the_first_group_that_matches_wins_and_does_not_make_biases_decay():
     [
         (
             [{"pattern": "recurent.*"}],
-            r"'recurent.\*' matches none of the \d+ parameters, did you mean 'recurrent.\*'\?",
+            r"'recurent.\*' matches none .*did you mean 'recurrent.\*'",
         ),
-        ([{"pattern": "zzz"}], "'zzz' matches none .*; their names begin with 'log_dt', 'state', 'fast'"),
-        ([{"pattern": "frozen.*"}], "only frozen parameters"),
-        ([{"pattern": "*"}, {"pattern": "norm.*"}], "an earlier group already; put the narrower pattern first"),
-        ([{"pattern": "state"}, {"pattern": "state", "lr_scale": 2.0}], "an earlier group already"),
-        ([{"pattern": "norm.*", "weight_decay": 0.1}], "would change nothing"),
+        ([{"pattern": "zzz"}], "'zzz' matches none .*'log_dt', 'state', 'fast'"),
+        ([{"pattern": "frozen.*"}], r"'frozen\.\*' .*frozen parameters"),
+        ([{"pattern": "*"}, {"pattern": "norm.*"}], r"'norm\.\*' .*earlier group.*narrower"),
+        ([{"pattern": "state"}, {"pattern": "state", "lr_scale": 2.0}], "'state' .*earlier group"),
+        ([{"pattern": "norm.*", "weight_decay": 0.1}], r"weight_decay 0\.1 .*'norm\.\*'.*remove"),
     ],
 )
 def test_a_group_that_would_change_nothing_is_refused(groups, message):
@@ -161,7 +161,7 @@ def test_plain_parameters_work_without_patterns_and_are_refused_with_them():
     net = Net()
     found = treatment(build_optimizer(net.parameters(), config()), net)
     assert found["norm.bias"] == (0.1, 0.2) and found["fast"] == (0.5, 0.0) and "frozen.weight" not in found
-    with pytest.raises(ConfigError, match=r"'norm.\*' cannot be matched, because the parameters came without names"):
+    with pytest.raises(ConfigError, match=r"'norm.\*' .*named_parameters"):
         build_optimizer(net.parameters(), config(groups=(ParameterGroup(pattern="norm.*"),)))
 
 
@@ -218,5 +218,5 @@ def test_a_yaml_tree_becomes_a_config_and_a_wrong_kind_or_key_is_named():
     assert parsed.total_updates == 21 and isinstance(parsed.optimizer, SGD)
     with pytest.raises(ConfigError, match="'lion'"):
         parse_config(OptimConfig, {"epochs": 1, "optimizer": {"kind": "lion"}}, "optim")
-    with pytest.raises(ConfigError, match=r"betaz: unknown field, did you mean 'betas'\?"):
+    with pytest.raises(ConfigError, match=r"betaz: .*did you mean 'betas'"):
         parse_config(OptimConfig, {"epochs": 1, "optimizer": {"kind": "adamw", "betaz": (0, 0)}}, "optim")

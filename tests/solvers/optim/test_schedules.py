@@ -63,7 +63,7 @@ def test_inverse_square_root_peaks_at_the_end_of_the_warm_up():
 
 @pytest.mark.parametrize("kind", [Cosine, Linear])
 def test_a_warm_up_as_long_as_the_run_is_refused(kind):
-    with pytest.raises(ConfigError, match="warmup_updates is 20, expected fewer than the 20 updates"):
+    with pytest.raises(ConfigError, match=r"warmup_updates is 20, .*fewer than the 20"):
         make(kind(warmup_updates=20))
 
 
@@ -168,7 +168,7 @@ def test_plateau_waits_for_its_stage_and_refuses_a_metric_that_is_not_there():
     before = schedule.state_dict()
     schedule.observe({"valid": {"loss": 1.0}})
     assert schedule.state_dict() == before
-    with pytest.raises(ConfigError, match="no metric 'distance', only distances, did you mean 'distances'"):
+    with pytest.raises(ConfigError, match=r"optim\.schedule\.metric: .*'distance'.*did you mean 'distances'"):
         schedule.observe({"evaluate": {"distances": 1.0}})
 
 

@@ -58,21 +58,21 @@ def registry(solver: SimpleNamespace) -> Registry:
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "told"),
     [
-        (lambda state: state.pop("0.weight"), r"^model\.0\.weight: missing in the checkpoint"),
-        (lambda state: state.update({"2.bias": torch.zeros(3)}), r"^model\.2\.bias: missing in the model"),
+        (lambda state: state.pop("0.weight"), r"^model\.0\.weight: missing .*checkpoint"),
+        (lambda state: state.update({"2.bias": torch.zeros(3)}), r"^model\.2\.bias: missing .*model"),
         (
             lambda state: state.update({"0.weight": torch.zeros(4, 3)}),
-            r"^model\.0\.weight: expected the shape \(3, 3\), found \(4, 3\) in the checkpoint",
+            r"^model\.0\.weight: .*\(3, 3\), found \(4, 3\)",
         ),
     ],
     ids=["missing", "unexpected", "mismatched"],
 )
-def test_weights_that_do_not_fit_are_named(change: Any, sentence: str) -> None:
+def test_weights_that_do_not_fit_are_named(change: Any, told: str) -> None:
     state = bits(net(1))
     change(state)
-    with pytest.raises(StoreError, match=sentence):
+    with pytest.raises(StoreError, match=told):
         load_module("model", net(), state)
 
 
@@ -177,7 +177,7 @@ def test_only_modules_are_averaged_or_remembered(solver: SimpleNamespace) -> Non
         return getattr(solver, name)
 
     check_modules(["model"], value, "ema")
-    with pytest.raises(ConfigError, match=r"register_ema\('counter'\): expected a torch module, found a Counter"):
+    with pytest.raises(ConfigError, match=r"register_ema\('counter'\): .*module, found Counter"):
         check_modules(["model", "counter"], value, "ema")
 
 

@@ -185,18 +185,18 @@ def test_the_codec_is_not_loaded_while_training(songs: Path, tmp_path: Path, mon
 
 
 def test_a_codec_that_does_not_fit_is_found_out_before_training(songs: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="expected 2 codebooks of 16, found 1 of 256"):
+    with pytest.raises(ConfigError, match="2 codebooks of 16, found 1 of 256"):
         solver_of(tmp_path, lm_values(songs, codec="mulaw", generate={"every": 1}))
 
 
 def test_settings_that_cannot_work_get_a_sentence(songs: Path, tmp_path: Path) -> None:
     latents = ArraySpec(kind="latents", width=2, sample_rate=100, num_channels=1, hop_length=1, dtype="float32")
     stored = store_songs(tmp_path / "latents.solfa", array=latents)
-    with pytest.raises(ConfigError, match="reads codes, found latents"):
+    with pytest.raises(ConfigError, match=r"^dset: .*codes, found latents"):
         solver_of(tmp_path, lm_values(stored))
-    with pytest.raises(ConfigError, match="packed rows hold several clips"):
+    with pytest.raises(ConfigError, match=r"^dataset\.mode: packed"):
         solver_of(tmp_path, lm_values(songs, conditioner=LABELS, dataset__mode={"kind": "pack"}))
-    with pytest.raises(ConfigError, match=r"model.num_codebooks: the dataset has 2, found 4"):
+    with pytest.raises(ConfigError, match=r"model\.num_codebooks: .*2, found 4"):
         solver_of(tmp_path, lm_values(songs, model__num_codebooks=4))
 
 

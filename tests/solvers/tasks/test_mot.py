@@ -276,8 +276,7 @@ def test_weights_are_refused_beside_another_base_or_a_changed_donor(
         for opened in (solver.run, solver.load_best):
             with pytest.raises(
                 ConfigError,
-                match=rf"^model\.{part}: these weights were trained with the {part} [0-9a-f]{{12}}, found "
-                r"[0-9a-f]{12}; give the checkpoint that they were trained with$",
+                match=rf"^model\.{part}: .*{part} [0-9a-f]{{12}}, found [0-9a-f]{{12}}; .*checkpoint",
             ):
                 opened()
 
@@ -286,33 +285,33 @@ def test_a_weight_that_is_not_a_number_stops_the_run_with_the_clips(world: World
     solver = solver_of(tmp_path, mot_values(world))
     with torch.no_grad():
         solver.network.layers[1].post_norm.weight[3] = torch.nan
-    with pytest.raises(SolfaError, match=r"expected a finite loss, found nan; the clips of the batch are '\d+.wav', "):
+    with pytest.raises(SolfaError, match=r"finite loss, found nan.*clips '\d+.wav', "):
         solver.run()
     assert not (tmp_path / "checkpoint.pt").exists()
 
 
 def test_data_that_cannot_work_gets_a_sentence(world: World, tmp_path: Path) -> None:
     silent = store_captioned(tmp_path / "silent.solfa", without_captions(scales()))
-    with pytest.raises(ConfigError, match=r"^text.source: no clip of the training data has a caption; name a column"):
+    with pytest.raises(ConfigError, match=r"^text.source: .*caption.*text\.dropout=1"):
         solver_of(tmp_path, mot_values(world._replace(songs=silent)))
-    with pytest.raises(ConfigError, match="no clip has a column 'mod', did you mean 'mood'"):
+    with pytest.raises(ConfigError, match=r"'mod', did you mean 'mood'"):
         solver_of(tmp_path, mot_values(world, text__source="mod"))
-    with pytest.raises(ConfigError, match=r"^dataset.mode: packed rows hold several clips"):
+    with pytest.raises(ConfigError, match=r"^dataset\.mode: packed"):
         solver_of(tmp_path, mot_values(world, dataset__mode={"kind": "pack"}))
     array = ArraySpec(kind="latents", width=K, sample_rate=RATE, num_channels=1, hop_length=1, dtype="float32")
     latents = store_captioned(tmp_path / "latents.solfa", scales(), array)
-    with pytest.raises(ConfigError, match="reads codes, found latents"):
+    with pytest.raises(ConfigError, match=r"^dset: .*codes, found latents"):
         solver_of(tmp_path, mot_values(world._replace(songs=latents)))
 
 
 def test_a_codec_that_cannot_decode_is_found_out_before_training(world: World, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="expected 2 codebooks of 16, found 1 of 256; give the codec of the dataset"):
+    with pytest.raises(ConfigError, match=r"2 codebooks of 16, found 1 of 256; set codec"):
         solver_of(tmp_path, mot_values(world, codec="mulaw", generate={"every": 1}))
     # The loudness of generated codes is unknown to a codec that stores it beside them.
     spec = str(tiny.make_encodec(tmp_path / "codec", "48khz"))
     codec = load_codec(spec)
     loud = store_captioned(tmp_path / "d.solfa", scales(num_codebooks=codec.num_codebooks), array_spec(codec), spec)
-    with pytest.raises(ConfigError, match="expected scales beside the codes, found none"):
+    with pytest.raises(ConfigError, match=r"scales .*found none"):
         solver_of(tmp_path, mot_values(world._replace(songs=loud), generate={"every": 1}))
 
 

@@ -180,7 +180,7 @@ def test_the_least_and_the_most_likely_clips_are_rejected(trained: WaveformModel
     ordered = sorted(bits, key=lambda name: bits[name])
     kept = ask(trained, requests, reject_lowest=0.4, reject_highest=0.1)
     assert [clip.name for clip in kept] == ordered[1:6]
-    with pytest.raises(ConfigError, match=r"below 1 together, found 0\.5 and 0\.5"):
+    with pytest.raises(ConfigError, match=r"reject_lowest.*reject_highest.*found 0\.5 and 0\.5"):
         ask(trained, requests, reject_lowest=0.5, reject_highest=0.5)
 
 
@@ -208,7 +208,7 @@ def test_blocks_sound_as_the_clips_that_they_make(trained: WaveformModel, tmp_pa
 
 
 def test_rejecting_all_is_refused_before_anything_is_drawn(trained: WaveformModel) -> None:
-    with pytest.raises(ConfigError, match="leave none of 1 clips"):
+    with pytest.raises(ConfigError, match=r"reject_lowest.*none of 1 clips"):
         trained.draw([ClipRequest("a", 1e6, 0)], {"reject_lowest": 0.7}, lambda done, total: None, None)
 
 
@@ -227,9 +227,9 @@ def test_keeping_all_only_sorts() -> None:
 
 
 def test_what_the_model_cannot_be_told_gets_a_sentence(trained: WaveformModel) -> None:
-    with pytest.raises(ConfigError, match="knows no conditions, found a text"):
+    with pytest.raises(ConfigError, match=r"conditions, found a text"):
         ask(trained, [ClipRequest("a", 0.1, 0, text="a piano")])
-    with pytest.raises(ConfigError, match="knows no conditions, found genre"):
+    with pytest.raises(ConfigError, match=r"conditions, found genre"):
         ask(trained, [ClipRequest("a", 0.1, 0, attributes={"genre": "jazz"})])
     with pytest.raises(ConfigError, match="top_k"):
         ask(trained, [ClipRequest("a", 0.1, 0)], top_k=5)
@@ -245,7 +245,7 @@ def test_a_head_is_written_as_its_name_and_its_number_of_components() -> None:
     assert head(output_head="dml", n_mixtures=4) == DmlHeadConfig(n_mixtures=4)
     stored = parse_config(SashimiModelConfig, {"output_head": "dml", "n_mixtures": 4}, "model").model_dump()
     assert head(**stored) == DmlHeadConfig(n_mixtures=4)
-    with pytest.raises(ConfigError, match="n_mixtures: found 4 beside a categorical head"):
+    with pytest.raises(ConfigError, match=r"n_mixtures: .*4.*categorical"):
         head(n_mixtures=4)
     with pytest.raises(ConfigError, match=r"output_head\.kind: .*, found 'dmll', did you mean 'dml'"):
         head(output_head="dmll")
@@ -260,11 +260,11 @@ def test_the_grid_of_the_dataset_is_that_of_the_model(tones: Path, tmp_path: Pat
 
 def test_data_that_are_not_mono_waveforms_get_a_sentence(tones: Path, tmp_path: Path) -> None:
     stereo = WaveformCodec(MulawOptions(bits=BITS, sample_rate=RATE, num_channels=2))
-    with pytest.raises(ConfigError, match="models one channel, found 2"):
+    with pytest.raises(ConfigError, match=r"mono.*found 2.*num_channels=1"):
         solver_of(tmp_path, sashimi_values(store_tones(tmp_path / "stereo.solfa", stereo)))
-    with pytest.raises(ConfigError, match="packed rows join clips"):
+    with pytest.raises(ConfigError, match=r"dataset\.mode: packed"):
         solver_of(tmp_path, sashimi_values(tones, dataset__mode={"kind": "pack"}))
-    with pytest.raises(ConfigError, match="the dataset has 64, found 256"):
+    with pytest.raises(ConfigError, match=r"num_classes: .*64, found 256"):
         solver_of(tmp_path, sashimi_values(tones, model__num_classes=256))
-    with pytest.raises(ConfigError, match="as mulaw and linear store them, found solfa_24khz"):
+    with pytest.raises(ConfigError, match=r"mulaw.*found solfa_24khz"):
         waveform_codec({"array": {}, "codec": "solfa_24khz"})

@@ -114,5 +114,5 @@ def test_tensorboard_is_the_default_and_can_be_left_out(tmp_path):
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="wandb is installed")
 def test_wandb_that_is_not_installed_is_answered_with_what_to_do(tmp_path):
     config = parse_config(LoggingConfig, {"wandb": {"project": "music"}}, "logging")
-    with pytest.raises(ConfigError, match=r"logging.wandb: .* not installed; run `pip install wandb`"):
+    with pytest.raises(ConfigError, match=r"logging\.wandb: .*`pip install wandb`"):
         config.build(tmp_path, updates_per_epoch=10)

@@ -47,7 +47,7 @@ def test_a_killed_export_is_finished_by_repeating_it(codes: Dataset, format: str
     command = [sys.executable, "-c", SCRIPT, str(codes.path), str(tmp_path / "killed"), format]
     killed = subprocess.run(command, env={**os.environ, "SOLFA_CRASH_AT": crash}, check=False)
     assert killed.returncode == -signal.SIGKILL
-    with pytest.raises(StoreError, match="run the same `solfa export` again"):
+    with pytest.raises(StoreError, match="`solfa export` again"):
         import_legacy(tmp_path / "killed", tmp_path / "y.solfa")
     export_dataset(codes, tmp_path / "killed", ExportFormat(format), limits=LIMITS)
     export_dataset(codes, tmp_path / "whole", ExportFormat(format), limits=LIMITS)
@@ -74,7 +74,7 @@ def test_a_folder_with_other_files_is_refused_untouched(codes: Dataset, tmp_path
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.txt").write_text("all of it")
-    with pytest.raises(ConfigError, match=r"expected a new or empty folder, found 'thesis\.txt'"):
+    with pytest.raises(ConfigError, match=r"empty folder, found 'thesis\.txt'"):
         export_dataset(codes, out, ExportFormat.NPY)
     assert tree(out) == {"thesis.txt": b"all of it"}
 
@@ -95,12 +95,12 @@ def test_a_file_a_dataset_and_a_folder_inside_it_are_refused(codes: Dataset, tmp
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda codes, out: export_dataset(codes, out, ExportFormat.NPY, limits=LIMITS), "found one as webdataset"),
+        (lambda codes, out: export_dataset(codes, out, ExportFormat.NPY, limits=LIMITS), "npy, found .*webdataset"),
         (
             lambda codes, out: export_dataset(codes[1:], out, ExportFormat.WEBDATASET, limits=LIMITS),
-            "another dataset or state",
+            "another dataset",
         ),
-        (lambda codes, out: export_dataset(codes, out, ExportFormat.WEBDATASET), "expected parts of"),
+        (lambda codes, out: export_dataset(codes, out, ExportFormat.WEBDATASET), "parts of .*found"),
     ],
 )
 def test_an_export_of_something_else_is_refused_untouched(codes: Dataset, change, reason: str, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_an_export_of_something_else_is_refused_untouched(codes: Dataset, change
 def test_a_damaged_marker_is_one_sentence(codes: Dataset, tmp_path: Path) -> None:
     export_dataset(codes, tmp_path / "out", ExportFormat.NPY)
     (tmp_path / "out" / MARKER).write_text('{"format": "np')
-    with pytest.raises(StoreError, match=r"_solfa_export\.json: cannot be read"):
+    with pytest.raises(StoreError, match=r"_solfa_export\.json: .*export the dataset again"):
         export_dataset(codes, tmp_path / "out", ExportFormat.NPY)
 
 
@@ -144,6 +144,6 @@ def test_an_import_into_the_unfinished_run_of_another_is_refused(codes: Dataset,
     create_info(tmp_path / "y.solfa", codes.info)
     rows = [PlannedClip(id="theirs", key="theirs", uri="theirs.wav").as_row()]
     write_plan_part(tmp_path / "y.solfa", 0, iter([pa.Table.from_pylist(rows, schema=PLAN_SCHEMA)]))
-    with pytest.raises(StoreError, match="finish that run first"):
+    with pytest.raises(StoreError, match="finish that run"):
         import_legacy(tmp_path / "out", tmp_path / "y.solfa")
     assert plan_parts(tmp_path / "y.solfa") == [0] and committed_shards(tmp_path / "y.solfa") == []

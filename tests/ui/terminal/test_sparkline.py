@@ -63,5 +63,5 @@ def test_gaps_and_faults_are_seen():
 
 
 def test_a_width_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="width: expected at least 1, found 0"):
+    with pytest.raises(ValueError, match=r"width: .*found 0"):
         sparkline([1.0], 0)
