@@ -64,7 +64,7 @@ def test_a_run_keeps_the_state_of_a_dataset_that_grows(tmp_path, caplog):
     store(root, numbered(3, prefix="new"))
     with caplog.at_level("INFO"):
         assert pinned(dset, first) == first
-    assert "using manifest 1, with which the run began; 2 is newer" in caplog.text
+    assert "using manifest 1" in caplog.text
     # A run that did not begin yet takes the latest, and a state that was asked for is left alone.
     assert pinned(dset, None).train[0].manifest == 2
     chosen = Dset.model_validate({"train": {"path": str(root), "manifest": 1}, "hold_out": {"clips": 1}})
