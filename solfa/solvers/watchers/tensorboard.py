@@ -96,7 +96,7 @@ def _as_code(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-def spectrogram_image(audio: NDArray[np.float32], sample_rate: int) -> UInt8[NDArray[Any], "F W"]:
+def spectrogram_image(audio: NDArray[np.float32], sample_rate: int) -> UInt8[np.ndarray, "F W"]:
     """Draw `[C, N]` audio in grey, low frequencies at the bottom, `RANGE_DB` below its loudest in black."""
     mono = np.nan_to_num(audio.mean(axis=0), nan=0.0, posinf=1.0, neginf=-1.0)
     fft_size = 1 << int(np.log2(max(256, 0.046 * sample_rate)))
