@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut an iterable into lists of `size`, the last one shorter."""
+    """Cut an iterable into lists of `size`; the last one may be shorter."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk

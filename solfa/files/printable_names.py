@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 
 
 def escape_path(path: str | os.PathLike[str]) -> str:
-    """Spell a path as printable UTF-8 text."""
+    """Write a path as printable UTF-8 text."""
     name = os.fsdecode(path)
     if name.isprintable() and "%" not in name and name.isascii():
         return name

@@ -30,19 +30,19 @@ def expect_real_folder(folder: Path) -> None:
     """Refuse a folder that is a link to another one."""
     if folder.is_symlink():
         raise StoreError(
-            f"{folder}: is a link to another folder, and nothing is written or removed through links; "
-            "put a real folder in its place"
+            f"{folder}: this is a link to another folder, and Solfa neither writes nor removes anything through links; "
+            "replace it with a real folder"
         )
 
 
 def remove_files(folder: Path, names: Iterable[str]) -> None:
-    """Remove files of a folder by name, never through a link that stands in its place."""
+    """Remove files of a folder by name, never through a link in its place."""
     expect_real_folder(folder)
     if os.unlink not in os.supports_dir_fd:
         for name in names:
             (folder / name).unlink(missing_ok=True)
         return
-    # By the open folder, so that nobody can put a link in its place between looking and removing.
+    # Relative to the open folder, so that nobody can swap in a link between looking and removing.
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         for name in names:
@@ -134,7 +134,7 @@ def replace_atomically(path: str | Path, content: bytes) -> None:
 
 @contextmanager
 def new_directory(directory: Path) -> Iterator[Path]:
-    """Give a temporary directory that gets its final name once everything in it is written."""
+    """Yield a temporary directory that gets its final name once everything in it is written."""
     if directory.exists():
         raise ConfigError(f"{directory}: already exists; choose a new directory, or remove it")
     directory.parent.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ def find_generator(solver: str, *, trust_code: bool = False) -> type[ClipGenerat
         raise ConfigError(f"solver: expected one of {', '.join(GENERATORS)} or package.module:Class, found {solver!r}")
     if not trust_code:
         raise ConfigError(
-            f"solver {solver}: this model was trained by code of its own, which loading it would run; "
+            f"solver {solver}: this model was trained by custom code, which would run when you load it; "
             "if you trust that code, pass `trust_code=True`"
         )
     return _of_own_solver(module_name, class_name)

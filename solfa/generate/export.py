@@ -81,8 +81,8 @@ def _write_card(folder: Path, name: str, trained: Trained, model: Model) -> None
     facts = {
         "solver": info.solver,
         "parameters": f"{info.num_parameters:,}",
-        "audio": f"{info.sample_rate:,} Hz, {info.num_channels} channels, by the codec {info.codec}",
-        "is told": ", ".join(f"{name} ({kind})" for name, kind in info.conditions.items()) or "nothing",
+        "audio": f"{info.sample_rate:,} Hz, {info.num_channels} channels, decoded by {info.codec}",
+        "conditioned on": ", ".join(f"{name} ({kind})" for name, kind in info.conditions.items()) or "nothing",
         "epoch": info.epoch,
         **{name: value for name, value in trained.about.items() if str(value) and name not in ("epoch",)},
     }
@@ -90,7 +90,7 @@ def _write_card(folder: Path, name: str, trained: Trained, model: Model) -> None
     write_card(
         folder,
         title=name,
-        what=f"{_WHAT.get(info.solver, 'A model of audio')}, trained with Solfa.",
+        what=f"{_WHAT.get(info.solver, 'An audio model')}, trained with Solfa.",
         tag="text-to-audio",
         facts=facts,
         data_facts=trained.data_facts,

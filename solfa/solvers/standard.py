@@ -285,7 +285,7 @@ class StandardSolver(Generic[C]):
                 raise SystemExit(stopped.exit_code) from None
 
     def restore(self) -> None:
-        """Go to where the experiment's folder says, or begin, with the weights of `continue_from` if that is set."""
+        """Resume from the experiment's folder, or start, with the weights of `continue_from` if that is set."""
         position = self._persistence.restore()
         if position is None:
             self.start_ema()

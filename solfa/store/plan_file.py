@@ -79,7 +79,7 @@ class PlannedClip:
         # Of imported clips the length of the recording is not known.
         end = clip.source_num_samples or clip.stop
         if clip.error is None and not 0 <= clip.start <= clip.stop <= end:
-            raise ValueError(f"clip {clip.id!r} is from sample {clip.start} to {clip.stop} of {end}")
+            raise ValueError(f"clip {clip.id!r} spans samples {clip.start} to {clip.stop} of {end}")
         return clip
 
 

@@ -85,11 +85,11 @@ class Clip:
         return found | {name: self._value(f"source_{name}") for name in described}
 
     def check(self) -> None:
-        """Compare the array with the checksum that was stored beside it; a damaged one is an error."""
+        """Compare the array with its stored checksum; a damaged array is an error."""
         if zlib.crc32(np.ascontiguousarray(self.array).data) != self._value("checksum"):
             raise StoreError(
-                f"{self._shard.data_path}: the array of clip {self.id!r} was damaged; `solfa verify --repair` encodes "
-                "its shard again"
+                f"{self._shard.data_path}: the array of clip {self.id!r} is damaged; run `solfa verify --repair` to "
+                "encode its shard again"
             )
 
     def _value(self, column: str) -> Any:

@@ -34,14 +34,14 @@ def write_card(
         _head(tag, data_facts),
         f"# {title}\n\n{what}\n",
         f"```python\n{use}\n```\n",
-        _table("What it is", facts),
-        _table("What it was trained on", _data(data_facts)),
+        _table("Model", facts),
+        _table("Training data", _data(data_facts)),
         _licences(data_facts.get("licences") or {}),
     ]
     svg = curve_svg(history, metric or "loss")
     if svg is not None:
         (folder / CURVE).write_text(svg, encoding="utf-8")
-        parts.append(f"## How training went\n\n![{metric or 'loss'} over epochs]({CURVE})\n")
+        parts.append(f"## Training curve\n\n![{metric or 'loss'} over epochs]({CURVE})\n")
     parts.append(f"Written by Solfa {__version__}.\n")
     (folder / CARD).write_text("\n".join(part for part in parts if part), encoding="utf-8")
 
@@ -93,7 +93,7 @@ def _head(tag: str, data_facts: Mapping[str, Any]) -> str:
     licences = list(data_facts.get("licences") or {})
     # The licence of a model depends on the rights to its data, which a card cannot guess.
     lines = ["library_name: solfa", f"pipeline_tag: {tag}", "tags:", "- solfa", "- audio"]
-    note = f"# licences of the data: {json.dumps(licences)}" if licences else "# add the licence of the weights here"
+    note = f"# data licences: {json.dumps(licences)}" if licences else "# add the licence of the weights here"
     return "\n".join(["---", *lines, note, "---", ""])
 
 
@@ -102,15 +102,15 @@ def _data(data_facts: Mapping[str, Any]) -> dict[str, Any]:
     known = {
         "clips": data_facts.get("clips"),
         "hours": None if seconds is None else f"{seconds / 3600:.2f}",
-        "digest of the clips": data_facts.get("digest"),
-        "fingerprint of the dataset": data_facts.get("fingerprint"),
+        "clip digest": data_facts.get("digest"),
+        "dataset fingerprint": data_facts.get("fingerprint"),
         "codec": data_facts.get("codec"),
     }
     return {name: value for name, value in known.items() if value is not None}
 
 
 def _licences(counts: Mapping[str, int]) -> str:
-    return _table("Licences of the data", {licence: f"{clips} clips" for licence, clips in counts.items()})
+    return _table("Data licences", {licence: f"{clips} clips" for licence, clips in counts.items()})
 
 
 def _table(title: str, rows: Mapping[str, Any]) -> str:

@@ -60,6 +60,6 @@ def test_a_damaged_clip_is_not_passed_on(tmp_path: Path) -> None:
     content = bytearray(data.read_bytes())
     content[len(content) // 2] ^= 1
     data.write_bytes(content)
-    with pytest.raises(StoreError, match=r"'a\.wav' was damaged"):
+    with pytest.raises(StoreError, match=r"'a\.wav' .*damaged"):
         decode_dataset(solfa.open_dataset(tmp_path / "x.solfa"), codec, tmp_path / "out")
     assert not list(tmp_path.glob("out/*"))

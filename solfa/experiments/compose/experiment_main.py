@@ -64,7 +64,7 @@ class ExperimentMain(DoraMain):
         return xp
 
     def settings(self, xp: XP) -> Settings:
-        """Validate the composed settings, once however often they are asked for."""
+        """Validate the composed settings, only once however often they are needed."""
         if self._validated is None or self._validated[0] is not xp:
             settings = read_settings(plain(xp.cfg), self.environment, [key_of(text) for text in xp.argv])
             self._validated = (xp, settings)

@@ -58,7 +58,7 @@ def worker_environments(environment: Mapping[str, str], count: int, port: int, r
 
 
 def run_command(main: "ExperimentMain", argv: Sequence[str]) -> list[str]:
-    """Spell the command that runs an experiment in one process."""
+    """Build the command that runs an experiment in one process."""
     module = ["-P", main.package, "--main_module", main.main_module]
     return [sys.executable, "-m", "dora", *module, "run", "--", *argv]
 

@@ -100,7 +100,7 @@ def link_experiments(main: "ExperimentMain", grid: str, experiments: Sequence[Gr
 
 
 def check_slurm(grid: str) -> None:
-    """Refuse to go on if Slurm is missing."""
+    """Refuse to continue without Slurm."""
     if shutil.which("sbatch") is None:
         raise ConfigError(
             f"grid {grid}: this machine has no Slurm (sbatch), nothing was touched; use `local=True` to run it here"

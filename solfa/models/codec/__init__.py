@@ -1,1 +1,1 @@
-"""Neural codecs that can be trained: a SEANet around a bottleneck, its files, and EnCodec checkpoints as a start."""
+"""Trainable neural codecs: a network around a bottleneck, its files, and EnCodec checkpoints to start from."""

@@ -1,4 +1,4 @@
-"""What stands between encoder and decoder: residual vector quantization, finite scalars, or a Gaussian.
+"""The part between encoder and decoder: residual vector quantization, finite scalars, or a Gaussian.
 
 Each is a config that builds its module for latents of width D:
 
@@ -6,7 +6,7 @@ Each is a config that builds its module for latents of width D:
     encode(latents, num_codebooks) -> array        what a dataset stores: codes [B, T, K] or means [B, T, Z]
     decode(array, num_codebooks) -> latents        what the decoder reads
 
-`encode` and `decode` draw nothing and change nothing, in training mode neither.
+`encode` and `decode` draw nothing and change nothing, not even in training mode.
 """
 
 import math
@@ -28,13 +28,13 @@ _SMALLEST_SCALE = 1e-4
 
 
 class Bottlenecked(NamedTuple):
-    """Latents as the decoder reads them in training, and what it cost."""
+    """Latents as the decoder reads them in training, and the loss of getting there."""
 
     latents: Float[Tensor, "B D T"]
     codes: Int64[Tensor, "B T K"] | None
-    """Of all codebooks; None for continuous latents."""
+    """The codes of all codebooks; None for continuous latents."""
     loss: Float[Tensor, ""]
-    """Weighted, to be added to the others; zero where there is none."""
+    """A weighted loss to add to the others; 0 if there is none."""
     metrics: Mapping[str, Float[Tensor, ""]]
 
 
@@ -45,17 +45,17 @@ class Rvq(Config):
     num_codebooks: PositiveInt = 8
     codebook_size: int = Field(default=1024, ge=2)
     codebook_dim: PositiveInt | None = None
-    """The width in which vectors are compared; None is that of the latents, without projections."""
+    """The width in which vectors are compared; None uses the width of the latents, without projections."""
     dropout: float = Field(default=0.0, ge=0, le=1)
-    """The share of clips of a training batch that are rebuilt from a random number of first codebooks."""
+    """The share of clips in a training batch that are rebuilt from a random number of first codebooks."""
     decay: float = Field(default=0.99, ge=0, lt=1)
-    """Of the running means that the entries are."""
+    """The decay of the running means that make up the entries."""
     commitment: float = Field(default=0.25, ge=0)
-    """The weight of the distance of latents to the entries that they chose."""
+    """The weight of the distance between latents and their chosen entries."""
     expire_below: float = Field(default=0.1, ge=0, lt=1)
     """Replace entries chosen less often than this share of the mean; 0 replaces none."""
     kmeans_init: bool = True
-    """Start from k-means of the first training batch."""
+    """Initialise the codebooks by k-means on the first training batch."""
 
     @property
     def latent_channels(self) -> None:
@@ -66,7 +66,7 @@ class Rvq(Config):
 
 
 class Fsq(Config):
-    """Finite scalar quantization (arXiv 2309.15505), residual where there are several codebooks: nothing to learn."""
+    """Finite scalar quantization (arXiv 2309.15505), residual if there are several codebooks; nothing to learn."""
 
     kind: Literal["fsq"] = "fsq"
     levels: tuple[Annotated[int, Field(ge=2)], ...] = Field(default=(8, 5, 5, 5), min_length=1)
@@ -110,7 +110,7 @@ BottleneckConfig = Annotated[Rvq | Fsq | Gaussian, Field(discriminator="kind")]
 
 @final
 class RvqBottleneck(nn.Module):
-    """Residual vector quantization, between projections where the codebooks are narrower."""
+    """Residual vector quantization, between projections if the codebooks are narrower."""
 
     def __init__(self, config: Rvq, dim: int) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class RvqBottleneck(nn.Module):
         )
 
     def forward(self, latents: Float[Tensor, "B D T"]) -> Bottlenecked:
-        # Distances of half precision would choose other codes than encoding does.
+        # In half precision, distances would choose other codes than encoding does.
         with torch.autocast(latents.device.type, enabled=False):
             quantized = self.quantizer(self._vectors(latents))
             vectors = self.project_out(quantized.vectors)
@@ -155,11 +155,11 @@ class RvqBottleneck(nn.Module):
 
 @final
 class FsqBottleneck(nn.Module):
-    """The residual FSQ of vector-quantize-pytorch, which holds the projections."""
+    """The residual FSQ of vector-quantize-pytorch, including its projections."""
 
     def __init__(self, config: Fsq, dim: int) -> None:
         super().__init__()
-        # It takes two seconds to import, which only those who use it should spend.
+        # Importing it takes two seconds, which only those who use it should spend.
         from vector_quantize_pytorch import ResidualFSQ
 
         self.config = config
@@ -178,9 +178,9 @@ class FsqBottleneck(nn.Module):
         return first
 
     def decode(self, array: Int[Tensor, "B T K"], num_codebooks: int | None = None) -> Float[Tensor, "B D T"]:
-        """Sum the values that the codes of the first codebooks stand for."""
+        """Sum the values of the first codebooks' codes."""
         codes = first_codes(array, num_codebooks, self.config)
-        # -1 stands for a codebook that is not used; without it the library refuses fewer codes than codebooks.
+        # -1 marks an unused codebook; without it the library refuses fewer codes than codebooks.
         padded = F.pad(codes, (0, self.config.num_codebooks - codes.shape[-1]), value=-1)
         vectors: Tensor = self.quantizer.get_output_from_indices(padded)
         return vectors.mT
@@ -192,7 +192,7 @@ class FsqBottleneck(nn.Module):
 
 @final
 class GaussianBottleneck(nn.Module):
-    """Means and scales by a projection of the latents, and a projection back."""
+    """Means and scales from a projection of the latents, and a projection back."""
 
     def __init__(self, config: Gaussian, dim: int) -> None:
         super().__init__()
@@ -208,7 +208,7 @@ class GaussianBottleneck(nn.Module):
         return Bottlenecked(self.project_out(drawn).mT, None, self.config.kl_weight * divergence, metrics)
 
     def encode(self, latents: Float[Tensor, "B D T"], num_codebooks: int | None = None) -> Float[Tensor, "B T Z"]:
-        """Give the means."""
+        """Return the means."""
         check_num_codebooks(num_codebooks, None)
         return self.distribution(latents)[0]
 
@@ -219,9 +219,9 @@ class GaussianBottleneck(nn.Module):
         return vectors.mT
 
     def distribution(self, latents: Float[Tensor, "B D T"]) -> tuple[Float[Tensor, "B T Z"], Float[Tensor, "B T Z"]]:
-        """Give mean and standard deviation of each latent."""
+        """Return the mean and standard deviation of each latent."""
         means, raw = self.project_in(latents.mT).chunk(2, dim=-1)
-        # A projection of strided memory rounds otherwise than that of the same means from a file.
+        # A projection of strided memory rounds differently from one of the same means read from a file.
         return means.contiguous(), F.softplus(raw) + _SMALLEST_SCALE
 
 
@@ -244,11 +244,11 @@ def check_num_codebooks(num_codebooks: int | None, available: int | None) -> Non
 
 
 def first_codes(array: Int[Tensor, "B T K"], num_codebooks: int | None, config: Rvq | Fsq) -> Int64[Tensor, "B T k"]:
-    """Take the codes of the first codebooks, and refuse those that no codebook has."""
+    """Take the codes of the first codebooks, and refuse values that are not codes."""
     check_num_codebooks(num_codebooks, config.num_codebooks)
     codes = array[..., :num_codebooks].long()
     if not 1 <= codes.shape[-1] <= config.num_codebooks:
-        raise ConfigError(f"codec: expected codes of 1 to {config.num_codebooks} codebooks, found {codes.shape[-1]}")
+        raise ConfigError(f"codec: expected codes from 1 to {config.num_codebooks} codebooks, found {codes.shape[-1]}")
     if codes.numel() and not 0 <= codes.min() <= codes.max() < config.codebook_size:
         raise ConfigError(
             f"codec: expected codes from 0 to {config.codebook_size - 1}, "

@@ -1,9 +1,9 @@
-"""A codec network as files: `config.json` and `model.safetensors` in a directory that is complete or does not exist.
+"""Save and load a codec network: `config.json` and `model.safetensors`, in a directory that is always complete.
 
     config.json         {"model_type": "solfa_codec", "format_version": 1, "solfa_version": .., "model": {..}}
-    model.safetensors   the state of `CodecModel`: weights, codebooks and the counts that training goes on from
+    model.safetensors   the state of `CodecModel`: weights, codebooks and the counts that training continues from
 
-Half precision halves the file; the model that is loaded from it computes in float32 all the same.
+Half precision halves the file size; the loaded model still computes in float32.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ MODEL_TYPE = "solfa_codec"
 FORMAT_VERSION = 1
 
 _COUNTS = "quantizer.counts"
-"""Statistics, not weights: in half precision large ones would overflow."""
+"""Statistics, not weights: large ones would overflow in half precision."""
 
 
 def save_codec_model(
@@ -37,7 +37,7 @@ def save_codec_model(
     half: bool = False,
     write_beside: Callable[[Path], None] = lambda folder: None,
 ) -> None:
-    """Write a model into a new directory, with `half` in float16; `write_beside` may add files, such as a card."""
+    """Write a model to a new directory, in float16 if `half`; `write_beside` may add files, such as a card."""
     config = {
         "model_type": MODEL_TYPE,
         "format_version": FORMAT_VERSION,
@@ -63,13 +63,13 @@ def load_codec_model(location: str | Path, *, revision: str | None = None) -> Co
 
 
 def build_apart(config: CodecModelConfig) -> CodecModel:
-    """Build a model whose weights will be loaded, without touching the random state of what goes on around."""
+    """Build a model whose weights will be loaded, leaving the caller's random state untouched."""
     with torch.random.fork_rng(devices=[]):
         return CodecModel(config)
 
 
 def fill(model: CodecModel, read: Callable[[str], Tensor]) -> CodecModel:
-    """Load all tensors of a model by name, and turn it to eval mode."""
+    """Load all tensors of a model by name, and switch it to eval mode."""
     state: Mapping[str, Tensor] = {name: read(name) for name in model.state_dict()}
     # copy_ converts to the dtype that the model has.
     model.load_state_dict(state)
@@ -81,7 +81,7 @@ def _read_config(directory: Path, where: str) -> CodecModelConfig:
     if raw.get("model_type") != MODEL_TYPE:
         raise ConfigError(
             f"{where}: expected model_type {MODEL_TYPE} in config.json, found {raw.get('model_type')!r}; "
-            "pass a directory that solfa export-codec wrote"
+            "pass a directory written by solfa export-codec"
         )
     if raw.get("format_version") != FORMAT_VERSION:
         raise ConfigError(

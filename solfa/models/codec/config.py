@@ -1,4 +1,4 @@
-"""The config of a neural codec; everything that follows from its parts is a property."""
+"""The config of a neural codec; everything that can be derived is a property."""
 
 import math
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ NetworkConfig = Annotated[SeanetConfig | SpectralConfig, Field(discriminator="ki
 
 
 class CodecModelConfig(Config):
-    """An encoder, a bottleneck and a decoder, for audio of one sample rate."""
+    """An encoder, a bottleneck and a decoder, for audio at one sample rate."""
 
     sample_rate: PositiveInt
     num_channels: PositiveInt = 1
@@ -50,7 +50,7 @@ class CodecModelConfig(Config):
 
     @property
     def bits_per_second(self) -> float | None:
-        """With all codebooks; None for continuous latents."""
+        """The bit rate with all codebooks; None for continuous latents."""
         if self.num_codebooks is None or self.codebook_size is None:
             return None
         return self.num_codebooks * math.log2(self.codebook_size) * self.frame_rate

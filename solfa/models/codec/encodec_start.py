@@ -1,8 +1,8 @@
-"""EnCodec checkpoints of transformers as codec networks that can be trained further.
+"""Load transformers' EnCodec checkpoints as codec networks, to train them further.
 
     ours                               theirs
     encoder.*, decoder.*               the same names (older files: weight_g, weight_v)
-    bottleneck.quantizer.codebooks     quantizer.layers.k.codebook.embed, one above the other
+    bottleneck.quantizer.codebooks     quantizer.layers.k.codebook.embed, stacked
     bottleneck.quantizer.counts        quantizer.layers.k.codebook.cluster_size
 
 `embed_avg` is not read: it is the product of the two. Models that normalise loudness and work in chunks (48 kHz) can be
@@ -36,7 +36,7 @@ _OLDER = {"weight_g": "parametrizations.weight.original0", "weight_v": "parametr
 
 
 class EncodecJson(Config):
-    """The fields of an `encodec` config that make the architecture, with transformers' defaults."""
+    """The fields of an `encodec` config that define the architecture, with transformers' defaults."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -65,7 +65,7 @@ class EncodecJson(Config):
     use_conv_shortcut: bool = True
 
     def check(self, where: str) -> None:
-        """Refuse what these networks do not compute."""
+        """Refuse settings that these networks do not implement."""
         unsupported = {
             "normalize": (self.normalize, False),
             "chunk_length_s": (self.chunk_length_s, None),
@@ -75,13 +75,13 @@ class EncodecJson(Config):
         for name, (found, wanted) in unsupported.items():
             if found != wanted:
                 raise ConfigError(
-                    f"{where}: to train an EnCodec, expected {name} {wanted}, found {found}; "
+                    f"{where}: training an EnCodec needs {name} {wanted}, found {found}; "
                     "start from the 24 kHz or the 32 kHz model"
                 )
 
     @property
     def num_codebooks(self) -> int:
-        """Those of the largest bandwidth, with frames and bits rounded up as transformers does."""
+        """The number for the largest bandwidth, with frames and bits rounded up as in transformers."""
         bits_per_code = math.ceil(math.log2(self.codebook_size))
         frame_rate = math.ceil(self.sampling_rate / self.seanet.hop_length)
         return int(1000 * self.target_bandwidths[-1] // (frame_rate * bits_per_code))
@@ -109,7 +109,7 @@ class EncodecJson(Config):
 def load_encodec(location: str | Path, *, revision: str | None = None, rvq: Rvq | None = None) -> CodecModel:
     """Load a directory or a Hub id in float32 and eval mode, every tensor accounted for.
 
-    `rvq` says how the codebooks are trained further, and may ask for fewer of them: the first ones.
+    `rvq` says how to train the codebooks further, and may ask for only the first few of them.
     """
     directory = local_directory(location, revision)
     where = f"EnCodec {location}"
@@ -167,7 +167,7 @@ def _codebook(index: int, part: str) -> str:
 
 
 def _spelled(name: str, names: set[str]) -> str:
-    """Spell a name as the file does: older ones write weight norms in their own way."""
+    """Return the name that the file uses: older files name weight norms differently."""
     for older, newer in _OLDER.items():
         if name.endswith(newer) and name not in names:
             written = name.removesuffix(newer) + older

@@ -11,7 +11,7 @@ from solfa.models.codec.config import CodecModelConfig
 
 
 class Reconstruction(NamedTuple):
-    """Audio that went through the codec, and what its bottleneck has to say about it."""
+    """Audio that went through the codec, and the result of its bottleneck."""
 
     audio: Float[Tensor, "B C N"]
     bottleneck: Bottlenecked
@@ -40,18 +40,18 @@ class CodecModel(nn.Module):
         self.decoder = config.network.build_decoder(config.num_channels)
 
     def forward(self, audio: Float[Tensor, "B C N"]) -> Reconstruction:
-        """Reconstruct, for training: gradients pass the bottleneck, and in training mode its codebooks learn."""
+        """Reconstruct, for training: gradients pass through the bottleneck, whose codebooks learn in training mode."""
         self._check(audio)
         passed: Bottlenecked = self.bottleneck(self.encoder(audio))
         return Reconstruction(self.decoder(passed.latents)[..., : audio.shape[-1]], passed)
 
     def encode(self, audio: Float[Tensor, "B C N"], num_codebooks: int | None = None) -> Shaped[Tensor, "B T Z"]:
-        """Give codes `[B, T, K]` (int64) of the first codebooks, or means of continuous latents `[B, T, Z]`."""
+        """Return codes `[B, T, K]` (int64) of the first codebooks, or means of continuous latents `[B, T, Z]`."""
         self._check(audio)
         return self.bottleneck.encode(self.encoder(audio), num_codebooks)
 
     def decode(self, array: Shaped[Tensor, "B T Z"], num_samples: int | None = None) -> Float[Tensor, "B C N"]:
-        """Give the audio of codes (of all codebooks or the first few) or of latents, cut to `num_samples`."""
+        """Decode codes (of all codebooks or the first few) or latents to audio, cut to `num_samples`."""
         longest = array.shape[1] * self.config.hop_length
         if num_samples is not None and not longest - self.config.hop_length < num_samples <= longest:
             raise ConfigError(
@@ -65,6 +65,6 @@ class CodecModel(nn.Module):
         channels, num_samples = audio.shape[1:]
         if channels != self.config.num_channels or num_samples < 1:
             raise ConfigError(
-                f"codec: expected audio [B, {self.config.num_channels}, N] of at least one sample, "
+                f"codec: expected audio [B, {self.config.num_channels}, N] with at least one sample, "
                 f"found {list(audio.shape)}"
             )

@@ -1,1 +1,1 @@
-"""From what is known about a clip (a caption, labels, numbers) to vectors that a model is conditioned on."""
+"""Turn what is known about a clip (a caption, labels, numbers) into vectors to condition a model on."""

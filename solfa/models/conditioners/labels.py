@@ -1,4 +1,4 @@
-"""Labels as conditions: a table with one row per label, and one for all that is unknown."""
+"""Labels as conditions: a table with one row per label, and one for everything unknown."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from solfa.models.conditioners.protocol import AttributeConfig, Condition, Token
 logger = logging.getLogger(__name__)
 
 UNKNOWN = 0
-"""The row of every label that is not in the vocabulary."""
+"""The row for labels that are not in the vocabulary."""
 
 
 class LabelsConfig(AttributeConfig):
@@ -25,13 +25,13 @@ class LabelsConfig(AttributeConfig):
     kind: Literal["labels"]
     fuse: Literal["cross", "prepend", "sum"] = "prepend"
     vocabulary: tuple[str, ...] | None = None
-    """None: all labels of the training data, sorted. If given, other labels share the unknown row."""
+    """None uses all labels of the training data, sorted. If given, all other labels share the unknown row."""
 
     @field_validator("vocabulary")
     @classmethod
     def _has_labels_once(cls, vocabulary: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if vocabulary is not None and (not vocabulary or len(set(vocabulary)) < len(vocabulary)):
-            raise ValueError("expected at least one label, and each only once")
+            raise ValueError("expected at least one label, and no label twice")
         return vocabulary
 
     def build(self, dim: int) -> "LabelConditioner":
@@ -39,7 +39,7 @@ class LabelsConfig(AttributeConfig):
 
 
 def labels_of(value: Any | None) -> list[str]:
-    """List the labels of one clip as texts: a value or a list of values; none when it is absent or empty."""
+    """List the labels of one clip as texts: a value or a list of values; none if absent or empty."""
     values = value if isinstance(value, list | tuple | set | frozenset) else [value]
     texts = [str(label).strip() for label in values if label is not None]
     return sorted({text for text in texts if text})
@@ -48,8 +48,8 @@ def labels_of(value: Any | None) -> list[str]:
 class LabelConditioner(nn.Module):
     """One vector per clip: the mean of its labels' rows.
 
-    The vocabulary travels with the state dict, so a checkpoint knows its labels when the dataset is gone. The table is
-    itself the learned projection (of one-hot labels to the model's width).
+    The vocabulary is part of the state dict, so a checkpoint knows its labels without the dataset. The table itself is
+    the learned projection (from one-hot labels to the model's width).
     """
 
     table: nn.Embedding | None
@@ -62,7 +62,7 @@ class LabelConditioner(nn.Module):
         self.table = None
         self._rows: dict[str, int] = {}
         self._reported: set[str] = set()
-        # The table comes later; until then something must remember to which device the module was moved.
+        # The table comes later; until then, something has to remember which device the module is on.
         self.register_buffer("_place", torch.empty(0), persistent=False)
         if config.vocabulary is not None:
             self._start(config.vocabulary)
@@ -72,14 +72,14 @@ class LabelConditioner(nn.Module):
         return self.config.vocabulary is None
 
     def fit(self, values: Iterable[Any | None]) -> None:
-        """Learn the vocabulary; one that is there already (from a checkpoint) must hold every label."""
+        """Learn the vocabulary; an existing one (from a checkpoint) must contain every label."""
         assert self.learns
         found = {label for value in values for label in labels_of(value)}
         if self.vocabulary is None:
             if not found:
                 raise ConfigError(
-                    f"labels of {self.config.source!r}: no clip of the training data has a value there; "
-                    "name a metadata column that the dataset has, or give the vocabulary"
+                    f"labels of {self.config.source!r}: no training clip has a value there; "
+                    "name a metadata column of the dataset, or give the vocabulary"
                 )
             self._start(tuple(sorted(found)))
         else:
@@ -90,7 +90,7 @@ class LabelConditioner(nn.Module):
         if self.vocabulary is None:
             raise ConfigError(
                 f"labels of {self.config.source!r}: the vocabulary is not known yet; "
-                "fit it to the training data, load a checkpoint, or give it in the config"
+                "fit it to the training data, load a checkpoint, or set it in the config"
             )
         rows = [[self._row(label) for label in labels_of(value)] for value in values]
         longest = max((len(row) for row in rows), default=0) or 1
@@ -98,7 +98,7 @@ class LabelConditioner(nn.Module):
         return {"rows": torch.tensor(padded, dtype=torch.int64).reshape(len(rows), longest)}
 
     def embed(self, tokens: Tokens) -> Condition:
-        assert self.table is not None, "tokenize refuses before the vocabulary is known"
+        assert self.table is not None, "tokenize would have refused: the vocabulary is not known"
         rows = tokens["rows"].to(self.table.weight.device)
         there = rows >= 0
         shares: Float[Tensor, "B M"] = there / there.sum(dim=1, keepdim=True).clamp(min=1)
@@ -106,11 +106,11 @@ class LabelConditioner(nn.Module):
         return keep(mean, there.any(dim=1, keepdim=True))
 
     def get_extra_state(self) -> dict[str, list[str] | None]:
-        """Store the vocabulary as plain values, which `torch.load(weights_only=True)` reads."""
+        """Store the vocabulary as plain values, which `torch.load(weights_only=True)` can read."""
         return {"vocabulary": None if self.vocabulary is None else list(self.vocabulary)}
 
     def set_extra_state(self, state: Mapping[str, list[str] | None]) -> None:
-        """Take over the vocabulary of a checkpoint; the rows follow, because torch loads children last."""
+        """Adopt a checkpoint's vocabulary; the rows follow, because torch loads children last."""
         stored = state["vocabulary"]
         if stored is None or self.vocabulary == tuple(stored):
             return
@@ -119,15 +119,15 @@ class LabelConditioner(nn.Module):
             return
         self._refuse_new(set(self.vocabulary) - set(stored))
         raise ConfigError(
-            f"labels of {self.config.source!r}: the checkpoint knows more labels, or in another order; write its own "
-            f"into the config: vocabulary: [{', '.join(stored)}]"
+            f"labels of {self.config.source!r}: the checkpoint has more labels, or another order; set its own in the "
+            f"config: vocabulary: [{', '.join(stored)}]"
         )
 
     def _start(self, vocabulary: tuple[str, ...]) -> None:
         self.vocabulary = vocabulary
         self._rows = {label: row for row, label in enumerate(vocabulary, start=UNKNOWN + 1)}
         weight = torch.randn(len(vocabulary) + 1, self.dim) * self.dim**-0.5
-        # Where training never meets an unknown label its row never moves: it should say nothing, not something random.
+        # If training never sees an unknown label, its row never moves: it should be neutral, not random.
         weight[UNKNOWN] = 0.0
         self.table = nn.Embedding(len(vocabulary) + 1, self.dim, _weight=weight.to(self._place))
 
@@ -144,5 +144,5 @@ class LabelConditioner(nn.Module):
             shown = ", ".join(repr(label) for label in sorted(labels)[:8]) + (" and more" if len(labels) > 8 else "")
             raise ConfigError(
                 f"labels of {self.config.source!r}: {shown} {'is' if len(labels) == 1 else 'are'} not in the "
-                "vocabulary of the checkpoint; leave these clips out, or train from the start"
+                "checkpoint's vocabulary; leave these clips out, or train from scratch"
             )

@@ -16,11 +16,11 @@ from solfa.models.conditioners.protocol import AttributeConfig, Condition, Token
 logger = logging.getLogger(__name__)
 
 STEPS = 2**20
-"""How finely a range is divided. Whole numbers, because wrappers for low precision round every float they are given."""
+"""How finely a range is divided. Integers, because low-precision wrappers round every float they are given."""
 
 
 class LinearFeatures(Config):
-    """The number itself, for what grows evenly."""
+    """The number itself, for quantities with an even effect."""
 
     kind: Literal["linear"]
 
@@ -33,8 +33,8 @@ class LinearFeatures(Config):
 
 
 class FourierFeatures(Config):
-    """The number with its sines and cosines, for what must be told apart finely: half a turn a range, one, one and a
-    half, up to `num_frequencies` halves."""
+    """The number with its sines and cosines, for fine distinctions: half a turn per range, one, one and a half, up to
+    `num_frequencies` half turns."""
 
     kind: Literal["fourier"] = "fourier"
     num_frequencies: int = Field(default=16, ge=1)
@@ -61,7 +61,7 @@ class NumberConfig(AttributeConfig):
     @model_validator(mode="after")
     def _has_a_range(self) -> "NumberConfig":
         if not self.min < self.max:
-            raise ValueError(f"min must be below max, found {self.min:g} and {self.max:g}")
+            raise ValueError(f"expected min below max, found {self.min:g} and {self.max:g}")
         return self
 
     def build(self, dim: int) -> "NumberConditioner":
@@ -78,7 +78,7 @@ class NumberConditioner(nn.Module):
         self._reported: set[str] = set()
 
     def tokenize(self, values: Sequence[Any | None]) -> Tokens:
-        """Place the numbers in their range, -1 where there is none; what is not a number is absent, and said once."""
+        """Place the numbers in their range, -1 if absent; anything else counts as absent, with one warning."""
         return {"steps": torch.tensor([self._step(value) for value in values], dtype=torch.int64)}
 
     def embed(self, tokens: Tokens) -> Condition:

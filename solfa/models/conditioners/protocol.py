@@ -1,9 +1,9 @@
-"""What every conditioner offers: values become tensors on the host, tensors become vectors on the device.
+"""The interface of conditioners: values become tensors on the host, tensors become vectors on the device.
 
     values (one per clip, None = absent) ── tokenize ──► tensors ── embed ──► embedding [B, L, D], mask [B, L]
 
-Absent means absent: zeros in the embedding and False in the mask, whatever the reason (no such metadata, dropped in
-training, the unconditional half of guidance).
+An absent value is always zeros in the embedding and False in the mask, whatever the reason (no such metadata, dropped
+in training, the unconditional half of guidance).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,19 +24,19 @@ class Condition(NamedTuple):
 
     embedding: Float[Tensor, "B L D"]
     mask: Bool[Tensor, "B L"]
-    """True where there is something; padding and absent rows are False."""
+    """False for padding and absent rows."""
 
 
 @runtime_checkable
 class Conditioner(Protocol):
-    """Embeds one attribute in the width of the model."""
+    """Embeds one attribute at the model's width."""
 
     def tokenize(self, values: Sequence[Any | None]) -> Tokens:
         """Turn the values of a batch into tensors, on the host."""
         ...
 
     def embed(self, tokens: Tokens) -> Condition:
-        """Turn the tensors into vectors, on the device of the conditioner's own parameters."""
+        """Turn the tensors into vectors, on the device of the conditioner's parameters."""
         ...
 
 
@@ -46,7 +46,7 @@ class LearnsVocabulary(Protocol):
 
     @property
     def learns(self) -> bool:
-        """False when the config gives the vocabulary."""
+        """False if the config gives the vocabulary."""
         ...
 
     def fit(self, values: Iterable[Any | None]) -> None:
@@ -55,18 +55,18 @@ class LearnsVocabulary(Protocol):
 
 
 class AttributeConfig(Config):
-    """What the config of every attribute holds, whatever kind it is."""
+    """The settings that every kind of attribute has."""
 
     source: str
     """`caption`, or the name of a metadata column."""
     fuse: Literal["cross", "prepend", "sum"]
-    """Attended by cross-attention, put before the first step, or added to every step."""
+    """Used for cross-attention, put before the first step, or added to every step."""
     dropout: float = Field(default=0.0, ge=0.0, le=1.0)
-    """How often this attribute alone is absent in training; 0.1 is one clip in ten."""
+    """How often this attribute alone is dropped in training; 0.1 is one clip in ten."""
 
 
 def keep(embedding: Float[Tensor, "B L D"], mask: Bool[Tensor, "B L"]) -> Condition:
-    """Make a condition of the positions that `mask` keeps."""
-    # Zeroed after the projection: its bias must not speak for what is absent. Filling leaves the projection in the
-    # graph, so that a batch without any value gives zero gradients; DistributedDataParallel waits for those.
+    """Make a condition from the positions that `mask` keeps."""
+    # Zeroed after the projection, so that its bias does not show for absent values. Filling leaves the projection in
+    # the graph, so that a batch without any value gives zero gradients; DistributedDataParallel waits for those.
     return Condition(embedding.masked_fill(~mask[..., None], 0.0), mask)

@@ -1,4 +1,4 @@
-"""All conditions of a model: a conditioner per attribute, fused in three ways."""
+"""All conditions of a model: one conditioner per attribute, fused in three ways."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
@@ -20,18 +20,20 @@ ConditionerConfig: TypeAlias = Annotated[TextConfig | LabelsConfig | NumberConfi
 
 
 class ConditionsConfig(Config):
-    """The attributes a model is conditioned on, by the names they go under when something is generated."""
+    """The attributes a model is conditioned on, by the names used for generation."""
 
     conditioners: Mapping[str, ConditionerConfig] = Field(default_factory=dict)
     guidance_dropout: float = Field(default=0.0, ge=0.0, le=1.0)
-    """How often all attributes of a clip are absent together in training; guidance needs some of that."""
+    """How often all attributes of a clip are dropped together in training; guidance needs some of that."""
 
     @field_validator("conditioners")
     @classmethod
     def _names_are_usable(cls, conditioners: Mapping[str, ConditionerConfig]) -> Mapping[str, ConditionerConfig]:
         for name in conditioners:
             if not name.isidentifier() or hasattr(nn.ModuleDict, name):
-                raise ValueError(f"{name!r} cannot name an attribute; take another name, its source may stay")
+                raise ValueError(
+                    f"{name!r} cannot be the name of an attribute; choose another name and keep its source"
+                )
         return conditioners
 
     @model_validator(mode="after")
@@ -47,7 +49,7 @@ class ConditionsConfig(Config):
 
     @property
     def dropouts(self) -> dict[str, float]:
-        """How often each attribute alone is absent in training."""
+        """How often each attribute alone is dropped in training."""
         return {name: config.dropout for name, config in self.conditioners.items()}
 
     @property
@@ -74,7 +76,7 @@ class ConditionerSet(nn.Module):
 
     @property
     def to_fit(self) -> tuple[str, ...]:
-        """Names of the attributes whose vocabulary comes from the data."""
+        """The names of the attributes whose vocabulary comes from the data."""
         return tuple(
             name for name, module in self.conditioners.items() if isinstance(module, LearnsVocabulary) and module.learns
         )
@@ -84,12 +86,12 @@ class ConditionerSet(nn.Module):
         for name in self.to_fit:
             conditioner = self.conditioners[name]
             if name not in values:
-                raise ConfigError(f"conditioner {name}: the values of the training data are needed to fit it")
+                raise ConfigError(f"conditioner {name}: fitting it needs the values of the training data")
             assert isinstance(conditioner, LearnsVocabulary)
             conditioner.fit(values[name])
 
     def tokenize(self, rows: Sequence[Mapping[str, Any | None]]) -> dict[str, Tokens]:
-        """Turn the attributes of a batch into tensors, on the host; what a row lacks is absent."""
+        """Turn the attributes of a batch into tensors on the host; missing ones are absent."""
         for name in {name for row in rows for name in row} - set(self.conditioners):
             raise ConfigError(f"attribute {name!r}: the model has no such condition{nearest(name, self.conditioners)}")
         return {
@@ -97,7 +99,7 @@ class ConditionerSet(nn.Module):
         }
 
     def forward(self, tokens: Mapping[str, Tokens]) -> Conditions:
-        """Embed a batch on the device of the parameters."""
+        """Embed a batch on the parameters' device."""
         fused: dict[str, list[Condition]] = {"cross": [], "prepend": [], "sum": []}
         for name, conditioner in self._conditioners():
             fused[self.config.conditioners[name].fuse].append(conditioner.embed(tokens[name]))
@@ -115,7 +117,7 @@ class ConditionerSet(nn.Module):
         return lambda: self.forward(tokens)
 
     def null(self, batch: int) -> Conditions:
-        """Give the conditions of `batch` rows in which everything is absent."""
+        """Return the conditions of `batch` rows in which everything is absent."""
         conditions: Conditions = self(self.tokenize([{}] * batch))
         return conditions
 
@@ -126,5 +128,5 @@ class ConditionerSet(nn.Module):
 
 
 def attended(mask: Bool[Tensor, "B L"]) -> Bool[Tensor, "B L"]:
-    """Let rows without anything attend to their zeros, of which attention makes zero; masking all would make NaN."""
+    """Let empty rows attend to their zeros, which gives zero; masking everything would give NaN."""
     return mask | ~mask.any(dim=1, keepdim=True)

@@ -17,25 +17,25 @@ from solfa.models.conditioners.text_encoder import FrozenTextEncoder
 
 
 class TextConfig(AttributeConfig):
-    """The caption, or any text of the metadata, through a pretrained encoder."""
+    """The caption, or any text in the metadata, through a pretrained encoder."""
 
     kind: Literal["text"]
     source: str = "caption"
     fuse: Literal["cross", "prepend", "sum"] = "cross"
     encoder: str
-    """A directory as `save_pretrained` writes it, or a Hub id: T5, BERT, MiniLM, a MusicGen checkpoint, …"""
+    """A directory written by `save_pretrained`, or a Hub id: T5, BERT, MiniLM, a MusicGen checkpoint, …"""
     pool: Literal["tokens", "mean"] = "tokens"
-    """Condition on every token, or on their mean (what sentence encoders are trained for)."""
+    """Condition on every token, or on their mean (as sentence encoders are trained for)."""
     max_tokens: int = Field(default=256, ge=1)
-    """Longer texts lose their end; prepended texts are padded to this."""
+    """Longer texts are cut; prepended texts are padded to this."""
     cache: str = "memory"
-    """`memory`, `none`, or a directory, which several processes and runs may share."""
+    """`memory`, `none`, or a directory that several processes and runs can share."""
     cache_dtype: Literal["float32", "float16"] = "float32"
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TextConfig":
         if self.fuse == "sum" and self.pool == "tokens":
-            raise ValueError("fuse: sum adds one vector to every step; set pool: mean, or fuse: cross")
+            raise ValueError("fuse: sum needs a single vector per text; set pool: mean, or fuse: cross")
         if self.cache == "none" and self.cache_dtype != "float32":
             raise ValueError("cache_dtype has no effect with cache: none")
         return self
@@ -45,7 +45,7 @@ class TextConfig(AttributeConfig):
 
 
 class TextConditioner(nn.Module):
-    """Vectors of a text's tokens. Only `output_proj` is trained and stored; MusicGen calls it `enc_to_dec_proj`."""
+    """The vectors of a text's tokens. Only `output_proj`, MusicGen's `enc_to_dec_proj`, is trained and stored."""
 
     def __init__(self, config: TextConfig, dim: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class TextConditioner(nn.Module):
         self.output_proj = nn.Linear(self.encoder.width, dim)
 
     def tokenize(self, values: Sequence[Any | None]) -> Tokens:
-        """Give every text its token ids, padded to the longest; an absent or blank one has none."""
+        """Return the token ids of every text, padded to the longest; an absent or blank text has none."""
         texts = [as_text(value, self.config.source) for value in values]
         encoded = iter(self.encoder.tokenize([text for text in texts if text]))
         rows = [torch.tensor(next(encoded) if text else [], dtype=torch.int64) for text in texts]
@@ -79,13 +79,13 @@ class TextConditioner(nn.Module):
         return open_cache(self.config.cache, f"{fingerprint}-{self.config.pool}-{self.config.cache_dtype}")
 
     def _embedding(self, ids: Sequence[int]) -> Float[Tensor, "L W"]:
-        """Look one text up, or encode it, on the host."""
+        """Look up one text, or encode it, on the host."""
         key = tokens_key(ids)
         embedding = self._cache.get(key)
         if embedding is None:
             hidden = self.encoder.encode(ids, self.output_proj.weight.device)
             pooled = hidden.mean(dim=0, keepdim=True) if self.config.pool == "mean" else hidden
-            # Rounded before its first use, too: a run must not depend on what a cache held when it began.
+            # Rounded before its first use, too: a run must not depend on what was in the cache when it started.
             embedding = pooled.to("cpu", DTYPES[self.config.cache_dtype])
             self._cache.put(key, embedding)
         return embedding.float()
@@ -95,7 +95,7 @@ class TextConditioner(nn.Module):
         lengths = [0 if row is None else len(row) for row in rows]
         longest = max([1, *lengths])
         if self.config.fuse == "prepend" and self.config.pool == "tokens":
-            # Nothing masks what stands before the first step: with a length of its own, every batch would differ.
+            # Nothing masks what comes before the first step, so the length must not depend on the batch.
             longest = self.config.max_tokens
         padded = torch.zeros(len(rows), longest, self.encoder.width)
         for target, row, length in zip(padded, rows, lengths, strict=True):
@@ -105,7 +105,7 @@ class TextConditioner(nn.Module):
 
 
 def as_text(value: Any | None, source: str) -> str:
-    """Read a value as text: a list is its entries with commas between, an absent one is empty."""
+    """Read a value as text: a list is joined with commas, an absent value is empty."""
     parts = value if isinstance(value, list | tuple) else [value]
     if not all(part is None or isinstance(part, str) for part in parts):
         raise ConfigError(f"text of {source!r}: expected a text or a list of texts, found {value!r}")

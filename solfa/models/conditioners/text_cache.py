@@ -1,9 +1,9 @@
-"""Embeddings of texts, computed once: kept in memory, in a folder that many processes share, or nowhere.
+"""Text embeddings, computed once and kept in memory, in a folder that many processes share, or not at all.
 
     FOLDER/<encoder's fingerprint>-<pool>-<dtype>/3f/3f09….safetensors      one text, one file, created once
 
-The name of a file is the hash of the text's tokens. With the fingerprint (weights and tokenizer) that is everything the
-numbers depend on, so an embedding is never taken for that of another encoder.
+The file name is a hash of the text's tokens. Together with the fingerprint (weights and tokenizer), that is everything
+the numbers depend on, so embeddings of different encoders are never confused.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from solfa.files.whole_files import create_once
 logger = logging.getLogger(__name__)
 
 MEMORY_BYTES = 2**30
-"""What the embeddings of one conditioner may take in memory: 5,000 captions of T5-base, 64 tokens each."""
+"""How much memory the embeddings of one conditioner may take: 5,000 captions of 64 tokens with T5-base."""
 
 
 def tokens_key(ids: Sequence[int]) -> str:
@@ -35,7 +35,7 @@ def tokens_key(ids: Sequence[int]) -> str:
 
 @runtime_checkable
 class EmbeddingCache(Protocol):
-    """Embeddings by key; what was put may be found again, or not."""
+    """Embeddings by key; a stored embedding may or may not be found again."""
 
     def get(self, key: str) -> Float[Tensor, "L W"] | None: ...
     def put(self, key: str, embedding: Float[Tensor, "L W"]) -> None: ...
@@ -52,7 +52,7 @@ class NoCache:
 
 
 class MemoryCache:
-    """Keeps what comes until it is full. In shuffled epochs that is hit more often than keeping the latest."""
+    """Keeps embeddings until it is full. In shuffled epochs, that gives more hits than keeping the latest."""
 
     def __init__(self, max_bytes: int = MEMORY_BYTES) -> None:
         self._embeddings: dict[str, Float[Tensor, "L W"]] = {}
@@ -69,14 +69,14 @@ class MemoryCache:
         elif not self._reported:
             self._reported = True
             logger.warning(
-                "the embeddings of %d texts fill the memory set aside for them, further texts are encoded every time; "
+                "the text cache is full after %d texts, so further texts are encoded every time; "
                 "set the conditioner's cache to a directory to keep them all",
                 len(self._embeddings),
             )
 
 
 class FolderCache:
-    """Keeps embeddings in a folder, each in a file that is created once and never changes."""
+    """Keeps each embedding in a file of its own, which is created once and never changes."""
 
     def __init__(self, root: Path, name: str) -> None:
         self._root = root

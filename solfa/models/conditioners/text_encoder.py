@@ -1,10 +1,10 @@
-"""A pretrained text encoder that is only read: never trained, never stored, loaded when its first text comes.
+"""A frozen pretrained text encoder: never trained, never stored, loaded when its first text comes.
 
-It is found in a local directory as `save_pretrained` writes it, or under a Hub id. The T5 family runs its encoder only,
-a MusicGen checkpoint gives the T5 inside it, anything else is what transformers' auto classes make of it.
+It comes from a local directory written by `save_pretrained`, or from a Hub id. Of the T5 family, only the encoder runs;
+a MusicGen checkpoint provides the T5 inside it; anything else is left to transformers' auto classes.
 
-Texts are encoded one at a time. A batch would pad them, and even where an encoder masks its padding the last bits
-depend on the batch; one by one a text has one embedding, so a resumed run goes on exactly as it would have.
+Texts are encoded one at a time. A batch would pad them, and even if an encoder masks its padding, the last bits depend
+on the batch; one by one, a text always has the same embedding, so a resumed run continues exactly.
 """
 
 import logging
@@ -26,11 +26,11 @@ from solfa.pretrained.hub import TEXT_MODEL, local_directory, quiet_loading
 logger = logging.getLogger(__name__)
 
 _NO_LIMIT = 10**9
-"""Tokenizers that know no longest text say 1e30."""
+"""Tokenizers without a maximum length say 1e30."""
 
 
 class FrozenTextEncoder:
-    """Deliberately no module: what holds it has neither its weights in the state dict nor among its parameters."""
+    """Deliberately not a module, so that its weights are in nobody's state dict or parameters."""
 
     def __init__(self, encoder: str, max_tokens: int) -> None:
         self.encoder = encoder
@@ -41,7 +41,7 @@ class FrozenTextEncoder:
 
     @property
     def width(self) -> int:
-        """Size of a token's hidden state."""
+        """The size of a token's hidden state."""
         return int(self._text_config.hidden_size)
 
     @property
@@ -51,11 +51,11 @@ class FrozenTextEncoder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the files that decide the embeddings: weights, config and tokenizer."""
+        """A hash of the files that determine the embeddings: weights, config and tokenizer."""
         return value_sha256({path.name: file_sha256(path) for path in named_files(self.directory)})
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Give each text its token ids, without padding; a text that is too long loses its end, and that is said."""
+        """Return each text's token ids, without padding; a text that is too long is cut, with a warning."""
         if not texts:
             return []
         whole: list[list[int]] = self._tokenizer(list(texts), verbose=False)["input_ids"]
@@ -66,7 +66,7 @@ class FrozenTextEncoder:
             self._reported = True
             longest = max(range(len(whole)), key=lambda index: len(whole[index]))
             logger.warning(
-                "texts longer than %d tokens lose their end, for example the %d tokens of %.60r",
+                "texts longer than %d tokens are cut, for example the %d tokens of %.60r",
                 limit,
                 len(whole[longest]),
                 texts[longest],
@@ -100,13 +100,13 @@ class FrozenTextEncoder:
             return AutoTokenizer.from_pretrained(self.directory)
         except (OSError, ValueError) as error:
             raise ConfigError(
-                f"text encoder {self.encoder}: no tokenizer could be read from {self.directory} "
-                f"({str(error).splitlines()[0]}); save it there with tokenizer.save_pretrained"
+                f"text encoder {self.encoder}: {self.directory} has no readable tokenizer "
+                f"({str(error).splitlines()[0]}); save one there with tokenizer.save_pretrained"
             ) from error
 
     @cached_property
     def _model(self) -> nn.Module:
-        # Loading may draw random numbers, and whether it happens depends on what a cache holds.
+        # Loading may draw random numbers, and whether it happens depends on what is in the cache.
         with torch.random.fork_rng(devices=[]):
             model = _load(self.encoder, self.directory, self._config)
         return model.eval().requires_grad_(False)
@@ -123,13 +123,13 @@ def _read_config(encoder: str, directory: Path) -> Any:
         return AutoConfig.from_pretrained(directory)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"text encoder {encoder}: {directory} holds no config that transformers knows "
-            f"({str(error).splitlines()[0]}); expected a directory as save_pretrained writes it"
+            f"text encoder {encoder}: {directory} has no config that transformers can read "
+            f"({str(error).splitlines()[0]}); expected a directory written by save_pretrained"
         ) from error
 
 
 def _load(encoder: str, directory: Path, config: Any) -> nn.Module:
-    """Read the weights in float32 and refuse an encoder of which some are missing."""
+    """Read the weights in float32 and refuse an encoder if any are missing."""
     from transformers import AutoModel, AutoModelForTextEncoding
 
     options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
@@ -147,7 +147,7 @@ def _load(encoder: str, directory: Path, config: Any) -> nn.Module:
         raise ConfigError(
             f"text encoder {encoder}: its weights could not be read from {directory} ({str(error).splitlines()[0]})"
         ) from error
-    # A pooler stands behind the hidden states, and checkpoints of masked language models have none.
+    # A pooler comes after the hidden states, and checkpoints of masked language models have none.
     missing = [name for name in info["missing_keys"] if not name.startswith("pooler.")]
     check_accounted(missing, (), (), f"text encoder {encoder}: {directory}")
     loaded: nn.Module = model.get_encoder() if getattr(inner, "is_encoder_decoder", False) and not known else model

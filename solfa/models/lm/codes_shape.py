@@ -1,4 +1,4 @@
-"""How many codebooks a model of codes has, and how large they are: from its config, or from the data it is given."""
+"""How many codebooks a model of codes has, and how large they are: from its config, or from its data."""
 
 from typing import TypeVar
 
@@ -9,16 +9,16 @@ from solfa.errors import ConfigError
 
 
 class CodesShape(Config):
-    """What the config of every model of codes begins with."""
+    """The settings that every model of codes has."""
 
     num_codebooks: int | None = Field(default=None, ge=1)
-    """None: as many as the dataset has."""
+    """None uses as many as the dataset has."""
     codebook_size: int | None = Field(default=None, ge=1)
-    """None: that of the dataset. The special token is one more, with this id."""
+    """None uses that of the dataset. The special token comes on top, with this id."""
 
     @property
     def special(self) -> int:
-        """The id of the token that stands where no code does."""
+        """The id of the token where there is no code."""
         return self.codes_shape[1]
 
     @property
@@ -27,7 +27,7 @@ class CodesShape(Config):
         if self.num_codebooks is None or self.codebook_size is None:
             raise ConfigError(
                 "model: expected num_codebooks and codebook_size, found "
-                f"{self.num_codebooks} and {self.codebook_size}; give both, or take them from a dataset"
+                f"{self.num_codebooks} and {self.codebook_size}; set both, or take them from a dataset"
             )
         return self.num_codebooks, self.codebook_size
 
@@ -41,6 +41,6 @@ def of_codes(config: C, num_codebooks: int, codebook_size: int) -> C:
         if getattr(config, name) not in (None, wanted):
             raise ConfigError(
                 f"model.{name}: the dataset has {wanted}, found {getattr(config, name)}; "
-                "leave it out to take the dataset's, or choose a dataset that fits the model"
+                "leave it out to use the dataset's, or choose a dataset that fits the model"
             )
     return config.model_copy(update={"num_codebooks": num_codebooks, "codebook_size": codebook_size})

@@ -1,4 +1,4 @@
-"""A language model and its conditioners as one network: one forward, one optimiser, one checkpoint."""
+"""A language model and its conditioners as one network: one forward pass, one optimiser, one checkpoint."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -12,14 +12,14 @@ from solfa.models.lm.network import CodecLM, CodecLMConfig
 
 
 class ConditionedLM(nn.Module):
-    """Reads laid-out codes beside what is known about each clip."""
+    """Reads laid-out codes together with what is known about each clip."""
 
     def __init__(self, lm: CodecLM, conditioners: ConditionerSet) -> None:
         super().__init__()
         self.lm, self.conditioners = lm, conditioners
 
     def forward(self, inputs: Int64[Tensor, "B K S"], tokens: Mapping[str, Any]) -> Float[Tensor, "B K S V"]:
-        """Give the logits of what follows each step."""
+        """Return the logits of what follows each step."""
         conditions: Conditions = self.conditioners(tokens)
         logits: Tensor = self.lm(inputs, conditions)
         return logits
@@ -32,7 +32,7 @@ def build_conditioned_lm(
     codebook_size: int,
     values_of: Callable[[str], Iterable[Any]] | None = None,
 ) -> ConditionedLM:
-    """Size a model by its data; `values_of` gives what the training data hold in a column, to learn labels from."""
+    """Size a model to its data; `values_of` returns a column of the training data, to learn labels from."""
     conditioners = ConditionerSet(conditions, model.dim)
     sized = model.sized(num_codebooks, codebook_size, cross_attention=conditions.uses_cross_attention)
     if values_of is not None:

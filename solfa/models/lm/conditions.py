@@ -1,7 +1,7 @@
-"""What a language model is conditioned on, already embedded in its width.
+"""What a language model is conditioned on, already embedded at its width.
 
-An absent condition (dropped in training, or the unconditional half of guidance) is zeros that are attended: layers
-without biases make exactly zero of them, where a row that masks everything would make NaN.
+An absent condition (dropped in training, or the unconditional half of guidance) is zeros that are attended to: layers
+without biases turn them into exactly zero, whereas masking a whole row would give NaN.
 """
 
 from typing import NamedTuple
@@ -12,14 +12,14 @@ from torch import Tensor
 
 
 class Conditions(NamedTuple):
-    """What a codec language model is conditioned on, one row per clip; None where a way of conditioning is not used."""
+    """What a codec language model is conditioned on, one row per clip; None for a way that is not used."""
 
     cross: Float[Tensor, "B L D"] | None = None
-    """Attended by every layer's cross-attention."""
+    """For every layer's cross-attention."""
     cross_mask: Bool[Tensor, "B L"] | None = None
-    """False where `cross` is padding; None means that nothing is. Every row has at least one True."""
+    """False where `cross` is padding; None if there is none. Every row has at least one True."""
     prepended: Float[Tensor, "B P D"] | None = None
-    """Stands before the first step."""
+    """Comes before the first step."""
     summed: Float[Tensor, "B 1 D"] | None = None
     """Added to every step."""
 
@@ -33,15 +33,15 @@ class Conditions(NamedTuple):
 
     @property
     def num_steps(self) -> int:
-        """Places that prepended conditions take in a cache."""
+        """The places that prepended conditions take up in a cache."""
         return 0 if self.prepended is None else self.prepended.shape[1]
 
     def num_rows(self) -> dict[str, int]:
-        """Say how many clips each part is for."""
+        """Return how many clips each part is for."""
         return {name: len(rows) for name, rows in self._asdict().items() if rows is not None}
 
     def doubled_with_null(self) -> "Conditions":
-        """Give the rows, then as many with every condition absent: the doubled batch of classifier-free guidance."""
+        """Return the rows, then as many with every condition absent: the doubled batch of classifier-free guidance."""
         return Conditions(
             cross=_with_zeros(self.cross),
             cross_mask=None if self.cross_mask is None else torch.cat([self.cross_mask, _all_true(self.cross_mask)]),

@@ -1,11 +1,11 @@
-"""Generate codes with a language model: step by step along its pattern's layout, from nothing or from a prompt.
+"""Generate codes with a language model: step by step along its pattern's layout, from scratch or from a prompt.
 
-What is known stands in the sequence from the start; a step with an unknown code is drawn from the logits of all that
-stands before it. With delays 0, 1, 2 and a prompt of two frames (p), five steps are drawn (x):
+Known codes are in the sequence from the start; a step with an unknown code is drawn from the logits of everything
+before it. With delays 0, 1, 2 and a prompt of two frames (p), five steps are drawn (x):
 
-    *  p p x x x . .        One forward reads the steps * to p p (the prompt), the following ones read a step each.
-    *  . p p x x x .        Every pattern works the same way: only codebooks that hold a frame after the prompt's are
-    *  . . p p x x x        drawn at a step, the others keep their prompt's code or the special token.
+    *  p p x x x . .        One forward pass reads the steps * to p p (the prompt), later ones read one step each.
+    *  . p p x x x .        Every pattern works the same way: at each step, only codebooks with a frame after the prompt
+    *  . . p p x x x        are drawn; the others keep their prompt's code or the special token.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ from solfa.ops.patterns import lay_out, take_back
 from solfa.ops.sampling import draw, guide
 
 OnStep = Callable[[int, int], None]
-"""Called after each drawn step, with how many are done and how many there will be."""
+"""Called after each drawn step with how many are done and the total."""
 
 
 @runtime_checkable
 class Condition(Protocol):
-    """What stands beside or before the codes of every clip, and what to guide away from."""
+    """The conditions of every clip, and what to guide away from."""
 
     @property
     def is_none(self) -> bool: ...
@@ -44,7 +44,7 @@ C = TypeVar("C", bound=Condition, contravariant=True)
 
 @runtime_checkable
 class CodesModel(Protocol[C]):
-    """A model that reads laid-out codes, with a cache of what it has read."""
+    """A model that reads laid-out codes, with a cache for what it has read."""
 
     num_codebooks: int
     codebook_size: int
@@ -65,13 +65,13 @@ class GenerationSettings(Config):
     """How codes are drawn."""
 
     temperature: float = Field(default=1.0, ge=0)
-    """Zero draws greedily."""
+    """0 draws greedily."""
     top_k: int = Field(default=250, ge=0)
-    """Only the k most probable codes; zero is off."""
+    """Keep only the k most probable codes; 0 is off."""
     top_p: float = Field(default=0.0, ge=0, le=1)
-    """Only the most probable codes that together reach p; zero is off."""
+    """Keep only the most probable codes that sum to p; 0 is off."""
     guidance_scale: float = Field(default=3.0, ge=0)
-    """How far to move from the unconditional logits; one is off, and without conditions there is nothing to guide."""
+    """How far to move away from the unconditional logits; 1 is off. It has no effect without conditions."""
 
 
 def generate(
@@ -84,9 +84,9 @@ def generate(
     on_step: OnStep | None = None,
     use_cache: bool = True,
 ) -> Int64[Tensor, "B K {num_frames}"]:
-    """Generate a clip of `num_frames` frames per seed, the prompt's frames included; never the special token.
+    """Generate one clip of `num_frames` frames per seed, including the prompt; never the special token.
 
-    `conditions` have one row per clip. Without a cache every step reads the whole sequence again, for the same codes.
+    `conditions` have one row per clip. Without a cache, every step reads the whole sequence again, for the same codes.
 
     >>> from solfa.models import CodecLM, CodecLMConfig, Conditions, GenerationSettings, generate
     >>> config = CodecLMConfig(num_codebooks=2, codebook_size=16, dim=16, num_layers=1, num_heads=2, ffn_dim=32)
@@ -113,7 +113,7 @@ def generate(
 
 @contextmanager
 def _for_generating(model: object) -> Iterator[None]:
-    """Switch off gradients and dropout, and leave the model as it was."""
+    """Switch off gradients and dropout, and restore the model afterwards."""
     assert isinstance(model, nn.Module)
     training = [module for module in model.modules() if module.training]
     model.eval()
@@ -126,7 +126,7 @@ def _for_generating(model: object) -> Iterator[None]:
 
 
 class _Reader:
-    """Gives the guided logits at a step; its cache holds what it read before."""
+    """Computes the guided logits at a step; its cache has what it read before."""
 
     def __init__(
         self, model: CodesModel[Any], conditions: Condition, guidance_scale: float, tokens: Tensor, use_cache: bool
@@ -144,7 +144,7 @@ class _Reader:
         return self.model.new_cache(batch * (2 if self.guided else 1), self.conditions.num_steps + num_tokens - 1)
 
     def logits_after(self, step: int) -> Float[Tensor, "B K V"]:
-        """Read on up to `step` (from the start, without a cache) and predict what follows it."""
+        """Read up to `step` (from the start if there is no cache) and predict what follows."""
         start = 0 if self.cache is None else self.num_read
         new = self.tokens[:, :, start : step + 1]
         self.num_read = step + 1
@@ -163,7 +163,7 @@ def _start(
     num_frames: int,
     prompt: Int64[Tensor, "B K T0"] | None,
 ) -> Int64[Tensor, "B K tokens"]:
-    """Lay out what is known: a step of special tokens, then the prompt's codes; special where nothing is known."""
+    """Lay out what is known: a step of special tokens, then the prompt's codes; special tokens elsewhere."""
     special = model.special
     known = torch.full((num_clips, model.num_codebooks, num_frames), special, device=layout.device)
     if prompt is not None:
@@ -181,13 +181,13 @@ def _check(
     if num_clips < 1 or num_frames < 1:
         raise ConfigError(
             f"generate: expected at least one seed and one frame, found {num_clips} and {num_frames}; "
-            "give one seed per clip and the frames of a clip"
+            "pass one seed per clip and the number of frames"
         )
     for name, num_rows in conditions.num_rows().items():
         if num_rows != num_clips:
             raise ConfigError(
                 f"generate: expected one row of conditions per seed, found {num_rows} rows of {name} and "
-                f"{num_clips} seeds; give as many seeds as clips"
+                f"{num_clips} seeds; pass as many seeds as clips"
             )
     if prompt is None:
         return
@@ -199,5 +199,5 @@ def _check(
     if prompt.numel() and not 0 <= int(prompt.min()) <= int(prompt.max()) < model.codebook_size:
         raise ConfigError(
             f"generate: expected a prompt of codes from 0 to {model.codebook_size - 1}, found {int(prompt.min())} to "
-            f"{int(prompt.max())}; encode the prompt with the codec of the training data"
+            f"{int(prompt.max())}; encode the prompt with the training data's codec"
         )

@@ -1,7 +1,7 @@
-"""MusicGen checkpoints of transformers, in and out: `facebook/musicgen-*` or a directory, bare decoder or whole model.
+"""Load and save transformers' MusicGen checkpoints: `facebook/musicgen-*` or a directory, bare decoder or whole model.
 
-A whole model (`MusicgenForConditionalGeneration`) also holds a T5 and an EnCodec. They are not touched here: they stay
-in their file, and are carried along when the decoder is saved again.
+A whole model (`MusicgenForConditionalGeneration`) also contains a T5 and an EnCodec. They are not touched here: they
+stay in their file, and are copied along when the decoder is saved again.
 """
 
 import logging
@@ -41,11 +41,11 @@ class WeightsReport(NamedTuple):
     """Where each tensor of a checkpoint went."""
 
     loaded: int
-    """Tensors that became weights of the model or of the text projection."""
+    """Tensors that became weights of the model or the text projection."""
     computed: tuple[str, ...]
-    """Tensors that hold what is computed here; they were compared with it."""
+    """Tensors whose values are computed here; they were checked against the computed ones."""
     left: Mapping[str, int]
-    """Tensors of each other part, which stay in their file."""
+    """The tensors of other parts, which stay in their file."""
 
     def __str__(self) -> str:
         others = "".join(f", {count} of {part} left in the file" for part, count in self.left.items())
@@ -60,9 +60,9 @@ class LoadedMusicgen(NamedTuple):
     text_projection: Mapping[str, Tensor] | None
     """The linear layer from the text encoder's width W to the model's: `weight` [D, W] and `bias` [D]."""
     text_encoder: str | None
-    """The Hub id of the text encoder that it was trained with, where the checkpoint says so."""
+    """The Hub id of the text encoder it was trained with, if the checkpoint says so."""
     codec: str | None
-    """The Hub id of its codec, where the checkpoint says so."""
+    """The Hub id of its codec, if the checkpoint says so."""
     directory: Path
     """Where its files are."""
     report: WeightsReport
@@ -71,7 +71,7 @@ class LoadedMusicgen(NamedTuple):
 
 
 class _Checkpoint(NamedTuple):
-    """A checkpoint that was found, with its config read and no tensor yet."""
+    """A checkpoint whose config has been read, but no tensors yet."""
 
     where: str
     directory: Path
@@ -88,7 +88,7 @@ class _Checkpoint(NamedTuple):
 
     @property
     def projected_width(self) -> int | None:
-        """The text encoder's width, where it is not the decoder's already."""
+        """The text encoder's width, if it differs from the decoder's."""
         if not self.is_whole or self.raw["decoder"].get("cross_attention_hidden_size") is not None:
             return None
         text = self.raw.get("text_encoder") or {}
@@ -133,8 +133,8 @@ def save_musicgen(
 ) -> None:
     """Write a MusicGen decoder as transformers does, into a new directory.
 
-    Without `source` it becomes a `MusicgenForCausalLM`. With the checkpoint that the model was loaded from, it gets
-    that one's layout and settings; of a whole model, the text encoder, the codec and the files beside them come along.
+    Without `source`, it becomes a `MusicgenForCausalLM`. If `source` is the checkpoint that the model was loaded from,
+    it gets that one's layout and settings; the text encoder, codec and other files of a whole model are copied along.
     """
     config = decoder_json(model.config)
     tensors = split_tensors(model.config, model.state_dict())
@@ -142,14 +142,14 @@ def save_musicgen(
     width = None if origin is None else origin.projected_width
     if (width is None) != (text_projection is None):
         raise ConfigError(
-            f"save as MusicGen: expected {'no' if width is None else 'the'} text_projection "
+            f"save as MusicGen: expected {'no' if width is None else 'a'} text_projection "
             f"for the layout of {source or 'a bare decoder'}, found {'one' if text_projection is not None else 'none'}"
         )
     if origin is not None:
         _check_same_architecture(origin, model.config)
         tensors = {f"{origin.prefix}{name}": tensor for name, tensor in tensors.items()}
         tensors |= {f"{_PROJECTION}{name}": tensor.float() for name, tensor in (text_projection or {}).items()}
-        # Without a type in the config, transformers would take that of the first tensor in the file.
+        # Without a dtype in the config, transformers would use that of the first tensor in the file.
         config = {"dtype": "float32", **_in_float32(origin.raw)}
     with new_directory(Path(directory)) as folder:
         if origin is not None:
@@ -168,7 +168,7 @@ def _find(location: str | Path, revision: str | None) -> _Checkpoint:
     if kind not in ("musicgen", "musicgen_decoder"):
         raise ConfigError(
             f"{where}: expected model_type musicgen or musicgen_decoder in config.json, found {kind!r}; "
-            "of the MusicGen family, those without -melody in their name can be loaded"
+            "only MusicGen models without -melody in their name can be loaded"
         )
     decoder = raw if kind == "musicgen_decoder" else raw.get("decoder")
     if not isinstance(decoder, dict):
@@ -177,7 +177,7 @@ def _find(location: str | Path, revision: str | None) -> _Checkpoint:
 
 
 def _account(checkpoint: _Checkpoint, files: TensorFiles, config: CodecLMConfig, model: CodecLM) -> WeightsReport:
-    """Check names and shapes of all tensors, and say where each goes."""
+    """Check the names and shapes of all tensors, and say where each goes."""
     shapes = tensor_shapes(config, model.state_dict())
     wanted = {f"{checkpoint.prefix}{name}": shape for name, shape in shapes.items()}
     if checkpoint.projected_width is not None:
@@ -197,7 +197,9 @@ def _account(checkpoint: _Checkpoint, files: TensorFiles, config: CodecLMConfig,
 def _check_positions(table: Tensor, name: str, where: str) -> None:
     # Half-precision files round the table by up to 5e-4.
     if not torch.allclose(table.float(), sinusoids(torch.arange(len(table)), table.shape[1]), atol=1e-3):
-        raise ConfigError(f"{where}: expected sinusoids in {name}, found other values: positions that were trained")
+        raise ConfigError(
+            f"{where}: expected sinusoids in {name}, found other values; models with trained positions cannot be loaded"
+        )
 
 
 def _stacked(files: TensorFiles, prefix: str, names: tuple[str, ...]) -> Tensor:
@@ -209,13 +211,13 @@ def _check_same_architecture(origin: _Checkpoint, config: CodecLMConfig) -> None
     for name, wanted in theirs.model_dump(exclude={"pattern"}).items():
         if getattr(config, name) != getattr(theirs, name):
             raise ConfigError(
-                f"save as MusicGen: {origin.where} has {name} {wanted}, the model {getattr(config, name)}; "
+                f"save as MusicGen: {origin.where} has {name} {wanted}, but the model has {getattr(config, name)}; "
                 "pass the checkpoint that the model was loaded from"
             )
 
 
 def _in_float32(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Say in a config that the weights are float32 now, wherever it spoke of their type."""
+    """Update every dtype in a config to float32."""
     spelled = {key: _in_float32(value) if isinstance(value, dict) else value for key, value in raw.items()}
     typed = spelled.pop("torch_dtype", None) or spelled.get("dtype")
     return {**spelled, "dtype": "float32"} if typed else spelled

@@ -1,6 +1,6 @@
-"""How transformers writes a MusicGen decoder down: its `config.json` and the names of its tensors, and ours for each.
+"""How transformers stores a MusicGen decoder: its `config.json`, and its tensor names next to ours.
 
-    ours                                    theirs (a fused tensor is theirs one below the other)
+    ours                                    theirs (a fused tensor is theirs, stacked)
     embeddings.k.weight                     model.decoder.embed_tokens.k.weight
     transformer.layers.i                    model.decoder.layers.i
       .self_norm, .cross_norm, .ffn_norm      .self_attn_layer_norm, .encoder_attn_layer_norm, .final_layer_norm
@@ -12,7 +12,7 @@
     transformer.norm                        model.decoder.layer_norm
     heads.weight                            lm_heads.0.weight, lm_heads.1.weight, ...
 
-`MusicgenForConditionalGeneration` puts `decoder.` before all of theirs.
+`MusicgenForConditionalGeneration` puts `decoder.` in front of all of theirs.
 """
 
 import logging
@@ -32,13 +32,13 @@ from solfa.ops.patterns import Delay
 _logger = logging.getLogger(__name__)
 
 POSITIONS = "model.decoder.embed_positions.weights"
-"""A table that older checkpoints hold although it can be computed."""
+"""A table that older checkpoints contain although it can be computed."""
 
 
 class DecoderJson(Config):
-    """The fields of a `musicgen_decoder` that make the architecture, with transformers' defaults.
+    """The fields of a `musicgen_decoder` that define the architecture, with transformers' defaults.
 
-    Of the others, `scale_embedding` is missing on purpose: transformers' own forward does not use it.
+    `scale_embedding` is left out on purpose: transformers' own forward pass does not use it.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -61,7 +61,7 @@ class DecoderJson(Config):
     tie_word_embeddings: Literal[False] = False
 
     def lm_config(self, where: str, dropout: float | None = None) -> CodecLMConfig:
-        """Translate; `dropout` replaces the checkpoint's own."""
+        """Convert to our config; `dropout` replaces the checkpoint's own."""
         if self.audio_channels != 1:
             raise ConfigError(
                 f"{where}: expected a mono MusicGen, found audio_channels {self.audio_channels}, whose codebooks "
@@ -74,7 +74,7 @@ class DecoderJson(Config):
             )
         for name in ("attention_dropout", "activation_dropout", "layerdrop"):
             if getattr(self, name):
-                _logger.warning("%s: %s %s is not applied in training", where, name, getattr(self, name))
+                _logger.warning("%s: %s %s is not used in training", where, name, getattr(self, name))
         fields = {
             "num_codebooks": self.num_codebooks,
             "codebook_size": self.vocab_size,
@@ -89,7 +89,7 @@ class DecoderJson(Config):
 
 
 def decoder_json(config: CodecLMConfig) -> dict[str, Any]:
-    """Write the `config.json` of a decoder; a model that transformers' module cannot express is refused."""
+    """Write a decoder's `config.json`, refusing a model that transformers cannot represent."""
     num_codebooks, codebook_size = config.codes_shape
     _check_expressible(config, num_codebooks)
     fields = DecoderJson(
@@ -115,11 +115,11 @@ def _check_expressible(config: CodecLMConfig, num_codebooks: int) -> None:
         (bool(config.cross_attention), "cross-attention", "none"),
     ):
         if not fits:
-            raise ConfigError(f"save as MusicGen: transformers' module needs {expected}, found {found}")
+            raise ConfigError(f"save as MusicGen: transformers needs {expected}, found {found}")
 
 
 def tensor_names(config: CodecLMConfig) -> dict[str, tuple[str, ...]]:
-    """Name their tensors for each of ours, in the order in which they are stacked."""
+    """Return their names for each of our tensors, in stacking order."""
     return dict(_names(config.codes_shape[0], config.num_layers))
 
 
@@ -154,7 +154,7 @@ def _norm_names(ours: str, theirs: str) -> Iterator[tuple[str, tuple[str, ...]]]
 
 
 def tensor_shapes(config: CodecLMConfig, state: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """Give the shape of each of their tensors for a model with the weights `state` (on any device, also meta)."""
+    """Return the shape of each of their tensors for a model with the weights `state` (on any device, even meta)."""
     return {
         name: (state[ours].shape[0] // len(names), *state[ours].shape[1:])
         for ours, names in tensor_names(config).items()
@@ -167,6 +167,6 @@ def split_tensors(config: CodecLMConfig, state: Mapping[str, Tensor]) -> dict[st
     theirs: dict[str, Tensor] = {}
     for ours, names in tensor_names(config).items():
         parts = state[ours].detach().to("cpu", torch.float32).chunk(len(names))
-        # Each in memory of its own: safetensors refuses tensors that share theirs.
+        # Each in its own memory: safetensors refuses tensors that share memory.
         theirs |= {name: part.clone() for name, part in zip(names, parts, strict=True)}
     return theirs

@@ -1,11 +1,11 @@
 """The codec language model: K summed embeddings, a transformer, K heads (MusicGen, arXiv 2306.05284).
 
-A sequence starts with a step of special tokens; what the model reads at step s + 1 is what the layout holds at step s:
+A sequence starts with a step of special tokens; at step s + 1 the model reads what the layout has at step s:
 
     layout    a0 a1 a2 ..          targets   a0 a1 a2 a3 ..      logits at step s predict the targets of step s
               .  b0 b1 ..          inputs    *  a0 a1 a2 ..      (* is the special token, id `codebook_size`)
 
-Weights are drawn from a normal distribution with standard deviation 0.02, as MusicGen's; norms start as identities.
+Weights are drawn from a normal distribution with standard deviation 0.02, as in MusicGen; norms start as identities.
 """
 
 from functools import reduce
@@ -30,7 +30,7 @@ _INITIAL_STD = 0.02
 
 
 class CodecLMConfig(CodesShape):
-    """The size and the parts of a codec language model."""
+    """The size and parts of a codec language model."""
 
     dim: int = Field(ge=4)
     num_layers: int = Field(ge=1)
@@ -39,14 +39,14 @@ class CodecLMConfig(CodesShape):
     pattern: Pattern = Delay()
     positions: Positions = Sinusoidal()
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    """Of the input and of what each block adds, in training."""
+    """Applied to the input and to what each block adds, in training."""
     cross_attention: bool | None = None
-    """None: if a conditioner needs it. Parameters that nothing uses stop a distributed run."""
+    """None adds it if a conditioner needs it. Unused parameters would stop a distributed run."""
 
     @model_validator(mode="after")
     def _check(self) -> "CodecLMConfig":
         if self.dim % self.num_heads:
-            raise ValueError(f"expected a dim that num_heads divides, found {self.dim} and {self.num_heads}")
+            raise ValueError(f"expected a dim divisible by num_heads, found {self.dim} and {self.num_heads}")
         if isinstance(self.positions, Rope) and self.head_dim % 2:
             raise ValueError(f"expected an even dim / num_heads for rope, found {self.head_dim}")
         return self
@@ -56,18 +56,18 @@ class CodecLMConfig(CodesShape):
         return self.dim // self.num_heads
 
     def sized(self, num_codebooks: int, codebook_size: int, *, cross_attention: bool = False) -> "CodecLMConfig":
-        """Fill in what the dataset and the conditioners say, and refuse what contradicts them."""
+        """Fill in what the dataset and the conditioners determine, and refuse contradictions."""
         if cross_attention and self.cross_attention is False:
             raise ConfigError(
-                "model.cross_attention: a conditioner has fuse=cross, found false; "
-                "leave it out, or fuse that conditioner otherwise"
+                "model.cross_attention: a conditioner with fuse=cross needs it, found false; "
+                "leave it out, or fuse that conditioner another way"
             )
         crossed = cross_attention if self.cross_attention is None else self.cross_attention
         return of_codes(self, num_codebooks, codebook_size).model_copy(update={"cross_attention": crossed})
 
 
 class CodecLM(nn.Module):
-    """Predict the codes of each step from those of the steps before, and from conditions.
+    """Predicts the codes of each step from those of earlier steps and from conditions.
 
     >>> import torch
     >>> from solfa.models import CodecLM, CodecLMConfig, Conditions
@@ -94,7 +94,7 @@ class CodecLM(nn.Module):
             cross_attention=bool(config.cross_attention),
         )
         self.heads = nn.Linear(config.dim, self.num_codebooks * self.codebook_size, bias=False)
-        """All codebooks' heads in one, codebook after codebook: row k * codebook_size + v."""
+        """All codebooks' heads in one, codebook by codebook: row k * codebook_size + v."""
         self.apply(_initialise)
 
     @property
@@ -103,23 +103,23 @@ class CodecLM(nn.Module):
 
     @property
     def special(self) -> int:
-        """The id of the token that stands where no code does."""
+        """The id of the token where there is no code."""
         return self.codebook_size
 
     def layout(self, num_frames: int) -> Int64[Tensor, "K S"]:
-        """Say which frame each codebook holds at each step of a clip."""
+        """Return which frame each codebook has at each step of a clip."""
         return self.config.pattern.layout(self.num_codebooks, num_frames).to(self.device)
 
     def forward(
         self, tokens: Int64[Tensor, "B K S"], conditions: Conditions, cache: KeyValueCache | None = None
     ) -> Float[Tensor, "B K S V"]:
-        """Give the logits of what follows each step; with a cache, `tokens` are only the new steps."""
+        """Return the logits of what follows each step; with a cache, `tokens` are only the new steps."""
         return self.logits(self.hidden(tokens, conditions, cache))
 
     def hidden(
         self, tokens: Int64[Tensor, "B K S"], conditions: Conditions, cache: KeyValueCache | None = None
     ) -> Float[Tensor, "B S D"]:
-        """Give what the heads read. Prepended conditions enter the cache with the first call and are not returned."""
+        """Return what the heads read. Prepended conditions enter the cache with the first call and are not returned."""
         self._check_conditions(conditions)
         x = self._embed(tokens)
         cross, prepended, summed = (
@@ -146,7 +146,7 @@ class CodecLM(nn.Module):
         return flat.view(*flat.shape[:2], self.num_codebooks, self.codebook_size).transpose(1, 2)
 
     def new_cache(self, batch_size: int, max_steps: int) -> KeyValueCache:
-        """Make room for the keys and values of `max_steps` steps, those of prepended conditions included."""
+        """Allocate keys and values for `max_steps` steps, including those of prepended conditions."""
         weight = self.transformer.norm.weight
         return KeyValueCache(
             self.config.num_layers,
@@ -165,8 +165,8 @@ class CodecLM(nn.Module):
     def _check_conditions(self, conditions: Conditions) -> None:
         if conditions.cross is not None and not self.config.cross_attention:
             raise ConfigError(
-                "model: found a condition to attend, but the model has no cross-attention; "
-                "set cross_attention, or fuse the condition by prepending or summing it"
+                "model: found a condition for cross-attention, which the model does not have; "
+                "set cross_attention, or prepend or sum the condition"
             )
 
 
@@ -176,7 +176,7 @@ def _initialise(module: nn.Module) -> None:
 
 
 class InputsAndTargets(NamedTuple):
-    """What the model reads, what it is to predict at the same steps, and where that counts."""
+    """What the model reads, what it should predict at the same steps, and where that counts."""
 
     inputs: Int64[Tensor, "B K S"]
     targets: Int64[Tensor, "B K S"]
@@ -186,7 +186,7 @@ class InputsAndTargets(NamedTuple):
 def inputs_and_targets(
     codes: Int64[Tensor, "B K T"], mask: Bool[Tensor, "B T"], layout: Int64[Tensor, "K S"], special: int
 ) -> InputsAndTargets:
-    """Lay out codes for training; what the codes of padded frames are makes no difference.
+    """Lay out codes for training; the codes of padded frames make no difference.
 
     >>> import torch
     >>> from solfa.models import inputs_and_targets
@@ -201,7 +201,7 @@ def inputs_and_targets(
              [9, 3, 4]]])
     """
     laid_mask = lay_out_mask(mask, layout)
-    # Later codebooks of the last real frames stand beside earlier ones of padded frames, which generation never has.
+    # Later codebooks of the last real frames are next to earlier ones of padded frames, which generation never has.
     targets = lay_out(codes, layout, special).masked_fill(~laid_mask, special)
     inputs = F.pad(targets[..., :-1], (1, 0), value=special)
     return InputsAndTargets(inputs, targets, laid_mask)
@@ -220,7 +220,7 @@ def cross_entropy(
     tensor([2.0794, 2.0794])
     """
     ignored = -100
-    # Step-major, as the fused heads leave them in memory: flattening copies nothing.
+    # Step-major, as the fused heads leave them in memory, so flattening copies nothing.
     rows = logits.transpose(1, 2).flatten(0, 2).float()
     wanted = targets.masked_fill(~mask, ignored).transpose(1, 2).flatten()
     nats = F.cross_entropy(rows, wanted, reduction="none", ignore_index=ignored)

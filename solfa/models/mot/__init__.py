@@ -1,1 +1,1 @@
-"""Mixture-of-Transformers: a frozen text language model that gains audio experts (arXiv 2411.04996, 2412.15188)."""
+"""Mixture-of-Transformers: a frozen text language model with audio experts (arXiv 2411.04996, 2412.15188)."""

@@ -1,4 +1,4 @@
-"""Build a Mixture-of-Transformers from its config: load the base and the donor, write every expert, say from what."""
+"""Build a Mixture-of-Transformers from its config: load the base and the donor, initialise every expert, log how."""
 
 import logging
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def build_mot(config: MoTConfig) -> MoT:
-    """Load what the config names and put it together; a donor that would give nothing is an error.
+    """Load the parts that the config names and assemble them; a donor that contributes nothing is an error.
 
     >>> import torch
     >>> from solfa.models import Bridge, MoTConfig, Texts, TextsConfig, build_mot
@@ -33,12 +33,10 @@ def build_mot(config: MoTConfig) -> MoT:
         wanted = "{} of {} in the layout {}".format(*config.codes_shape, config.layout.kind)
         if not isinstance(config.ffn, Bridge):
             raise ConfigError(
-                f"model.donor: {config.donor} would give nothing: ffn {config.ffn.kind} takes no layers, and its "
-                f"{found} do not fit {wanted}; leave the donor out, or use a bridge"
+                f"model.donor: {config.donor} would not be used: ffn {config.ffn.kind} takes none of its layers, and "
+                f"its {found} do not fit {wanted}; leave the donor out, or use a bridge"
             )
-        logger.warning(
-            "donor %s: its %s are not used for %s; tables and heads start afresh", config.donor, found, wanted
-        )
+        logger.warning("donor %s: its %s do not fit %s, so tables and heads start fresh", config.donor, found, wanted)
     logger.info("MoT on %s: %s", config.base, model.report)
     return model
 

@@ -1,7 +1,7 @@
-"""How audio positions make queries, keys and values, and what they make of what was attended.
+"""How audio positions compute queries, keys and values, and project the attention's output.
 
-An expert that builds on the base's frozen weights is handed the base layer's attention (`own`) when it is called; it
-never owns it. Each writes its first weights itself, through a ledger that remembers from what.
+An expert that builds on the base's frozen weights gets the base layer's attention (`own`) passed in when it is called;
+it never owns it. Each initialises its own weights, through a ledger that records where they came from.
 """
 
 from typing import Annotated, Literal
@@ -16,7 +16,7 @@ from solfa.models.mot.text_base import BaseSizes, through
 from solfa.nn.linears.low_rank import LowRank
 
 Projections = tuple[Float[Tensor, "*places Q"], Float[Tensor, "*places KV"], Float[Tensor, "*places KV"]]
-"""Queries, keys and values, their heads side by side."""
+"""Queries, keys and values, with their heads concatenated."""
 
 
 class SharedAttention(Config):
@@ -29,7 +29,7 @@ class SharedAttention(Config):
 
 
 class CopiedAttention(Config):
-    """Audio has projections of its own, which start as copies of the base's."""
+    """Audio has its own projections, which start as copies of the base's."""
 
     kind: Literal["copy"] = "copy"
 
@@ -43,7 +43,7 @@ class LoraAttention(Config):
     kind: Literal["lora"] = "lora"
     rank: int = Field(default=16, ge=1)
     scale: float = Field(default=1.0, gt=0)
-    """What the low-rank product is multiplied by."""
+    """The factor on the low-rank product."""
 
     def build(self, sizes: BaseSizes) -> "LoraProjections":
         return LoraProjections(sizes, self.rank, self.scale)
@@ -53,7 +53,7 @@ AttentionKind = Annotated[SharedAttention | CopiedAttention | LoraAttention, Fie
 
 
 class SharedProjections(nn.Module):
-    """The base's own."""
+    """The base's own projections."""
 
     def init_from(self, own: nn.Module, ledger: Ledger, where: str) -> None:
         return
@@ -66,7 +66,7 @@ class SharedProjections(nn.Module):
 
 
 class CopiedProjections(nn.Module):
-    """Audio's own, beginning as copies."""
+    """Audio's own projections, which start as copies."""
 
     def __init__(self, sizes: BaseSizes) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class CopiedProjections(nn.Module):
 
 
 class LoraProjections(nn.Module):
-    """The base's and low-rank ones on top."""
+    """The base's projections with low-rank ones on top."""
 
     def __init__(self, sizes: BaseSizes, rank: int, scale: float) -> None:
         super().__init__()

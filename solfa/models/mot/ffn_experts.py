@@ -1,6 +1,6 @@
-"""The feed-forward experts of audio: a donor's between two projections, a copy of the base's, or low-rank additions.
+"""The feed-forward experts for audio: a donor's between two projections, a copy of the base's, or low-rank additions.
 
-As with attention, the base layer's own part is handed in and never owned.
+As with attention, the base layer's own part is passed in and never owned.
 """
 
 from typing import Annotated, Literal
@@ -18,13 +18,13 @@ from solfa.nn.transformer import TransformerLayer
 
 
 class Bridge(Config):
-    """Down to the donor's width, through its feed-forward layer, and up again; the way up starts at zero."""
+    """Down to the donor's width, through its feed-forward layer, and up again; the up-projection starts at zero."""
 
     kind: Literal["bridge"] = "bridge"
     width: int | None = Field(default=None, ge=1)
-    """None: that of the donor; without one, half of the base's."""
+    """None uses the donor's, or half of the base's without a donor."""
     hidden: int | None = Field(default=None, ge=1)
-    """None: that of the donor; without one, four times the width."""
+    """None uses the donor's, or four times the width without a donor."""
 
     def build(self, sizes: BaseSizes, donor: TransformerLayer | None) -> "BridgeFFN":
         width = self.width or (sizes.dim // 2 if donor is None else donor.fc1.in_features)
@@ -56,7 +56,7 @@ FFNKind = Annotated[Bridge | CopiedFFN | LoraFFN, Field(discriminator="kind")]
 
 
 class BridgeFFN(nn.Module):
-    """The donor's feed-forward layer between two projections; `up` starts at zero, so the layer starts as nothing."""
+    """The donor's feed-forward layer between two projections; `up` starts at zero, so it adds nothing at first."""
 
     def __init__(self, dim: int, width: int, hidden: int) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class CopiedGatedFFN(nn.Module):
 
 
 class LoraGatedFFN(nn.Module):
-    """The base's gated feed-forward layer and low-rank products inside it."""
+    """The base's gated feed-forward layer with low-rank products inside it."""
 
     donated: tuple[nn.Module, ...] = ()
 

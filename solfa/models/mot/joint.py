@@ -1,7 +1,7 @@
-"""Text and audio as one sequence in any order: each place goes through its own experts, all attend to what is before.
+"""Text and audio as one sequence in any order: each place uses its own experts, and all attend to what comes before.
 
-This keeps the graph of the text, too, which matters where text follows audio; for a text that only precedes audio it
-gives the same as `MoT.hidden`, for more work.
+This also keeps the graph of the text, which matters if text follows audio; for a text that only precedes audio it gives
+the same as `MoT.hidden`, with more work.
 """
 
 from collections.abc import Iterable
@@ -18,21 +18,21 @@ from solfa.models.mot.text_base import FrozenLM
 
 
 class MixedSequence(NamedTuple):
-    """One sequence of text and audio tokens, ordered as their routing says, and where each stands."""
+    """One sequence of text and audio tokens, ordered by their routing, and the position of each."""
 
     text: Int64[Tensor, "*texts"]
-    """Ids of the text's places: [B, L] for slices, [places] by index."""
+    """Ids of the text places: [B, L] for slices, [places] by index."""
     audio: Int64[Tensor, "... K steps"]
-    """Tokens of the audio's places: [B, K, S] for slices, [1, K, places] by index."""
+    """Tokens of the audio places: [B, K, S] for slices, [1, K, places] by index."""
     positions: Int64[Tensor, "B S"]
-    """What the rotation is computed from; padding may have any."""
+    """The positions for the rotation; padding may have any."""
     real: Bool[Tensor, "B S"]
     """False for padding."""
     routing: Routing
 
 
 def run_jointly(base: FrozenLM, layers: Iterable[nn.Module], parts: Parts, sequence: MixedSequence) -> Parts:
-    """Take the embedded parts of a sequence through all layers of both kinds."""
+    """Run the embedded parts of a sequence through all layers of both kinds."""
     routing = sequence.routing
     angles = base.rotation(parts.text, sequence.positions)
     mask = _mask(sequence.real)
@@ -51,7 +51,7 @@ def run_jointly(base: FrozenLM, layers: Iterable[nn.Module], parts: Parts, seque
 def text_then_audio(
     ids: Int64[Tensor, "B L"], lengths: Int64[Tensor, "B"], tokens: Int64[Tensor, "B K S"]
 ) -> MixedSequence:
-    """Put audio after texts of different lengths; the padding of a text takes no position."""
+    """Put audio after texts of different lengths; padding takes up no positions."""
     num_text, num_audio = ids.shape[1], tokens.shape[2]
     text = torch.arange(num_text, device=ids.device).expand(len(ids), -1)
     audio = lengths[:, None] + torch.arange(num_audio, device=ids.device)
@@ -71,11 +71,11 @@ def _finish_text(x: Tensor, mixed: Tensor, own: nn.Module) -> Tensor:
 
 
 def _mask(real: Bool[Tensor, "B S"]) -> Bool[Tensor, "B 1 S S"] | None:
-    """Let every place see the real places before it, and itself; None if that is all of them."""
+    """Let every place see itself and the real places before it; None if that is all of them."""
     if bool(real.all()):
         return None
     places = real.shape[1]
     causal = torch.ones(places, places, dtype=torch.bool, device=real.device).tril()
-    # Padding sees itself: a place that sees nothing would be NaN, and NaN times a weight of zero is NaN.
+    # Padding sees itself: a place that sees nothing would be NaN, and NaN times zero is NaN.
     itself = torch.eye(places, dtype=torch.bool, device=real.device)
     return ((causal & real[:, None, :]) | itself)[:, None]

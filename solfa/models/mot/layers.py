@@ -1,4 +1,4 @@
-"""The audio side of one layer: norms of its own, attention and feed-forward experts.
+"""The audio side of one layer: its own norms, attention and feed-forward experts.
 
 x = x + out(attention(qkv(input_norm(x))));  x = x + ffn(post_norm(x))
 """
@@ -14,7 +14,7 @@ from solfa.nn.transformer import TransformerLayer
 
 
 class AudioLayer(nn.Module):
-    """Audio's norms and experts beside one layer of the base."""
+    """Audio's norms and experts for one layer of the base."""
 
     def __init__(
         self, sizes: BaseSizes, attention: AttentionKind, ffn: FFNKind, donor: TransformerLayer | None
@@ -28,7 +28,7 @@ class AudioLayer(nn.Module):
     def init_from(
         self, own: nn.Module, ledger: Ledger, where: str, donor: TransformerLayer | None, donor_where: str
     ) -> None:
-        """Write the first weights: norms like the base's, experts by their kind."""
+        """Initialise the weights: norms like the base's, experts by their kind."""
         load_like(self.input_norm, own.input_layernorm, ledger, f"{where}.input_layernorm")  # type: ignore[arg-type]
         load_like(self.post_norm, own.post_attention_layernorm, ledger, f"{where}.post_attention_layernorm")  # type: ignore[arg-type]
         self.attention.init_from(own.self_attn, ledger, f"{where}.self_attn")  # type: ignore[arg-type]
@@ -36,7 +36,7 @@ class AudioLayer(nn.Module):
         self.ffn.init_from(own.mlp, ledger, ffn_where, donor)  # type: ignore[arg-type]
 
     def freeze_donated(self) -> None:
-        """Leave what came from the donor as it is."""
+        """Freeze what came from the donor."""
         for part in self.ffn.donated:
             part.requires_grad_(False)
 
@@ -46,12 +46,12 @@ class AudioLayer(nn.Module):
     def finish(
         self, x: Float[Tensor, "*places D"], attended: Float[Tensor, "*places Q"], own: nn.Module
     ) -> Float[Tensor, "*places D"]:
-        """Add what was attended, and then the feed-forward expert."""
+        """Add the attention's output, then the feed-forward expert's."""
         x = x + self.attention.out(attended, own.self_attn)  # type: ignore[arg-type]
         raised: Tensor = x + self.ffn(self.post_norm(x), own.mlp)
         return raised
 
 
 def spread(layer: int, num_layers: int, num_donors: int) -> int:
-    """Say which layer of a donor goes with a layer: the first with the first, the last with the last."""
+    """Return the donor layer that goes with a layer: first with first, last with last."""
     return 0 if num_layers == 1 else round(layer * (num_donors - 1) / (num_layers - 1))

@@ -1,4 +1,4 @@
-"""Attention as Llama does it, on whatever queries, keys and values the experts made."""
+"""Llama's attention, on the queries, keys and values that the experts computed."""
 
 import torch
 import torch.nn.functional as F
@@ -11,12 +11,12 @@ from solfa.nn.positions import Rotation
 
 
 def heads_of(x: Float[Tensor, "B S W"], head_dim: int) -> Float[Tensor, "B H S E"]:
-    """Cut side by side heads apart."""
+    """Split concatenated heads."""
     return x.view(*x.shape[:-1], -1, head_dim).transpose(1, 2)
 
 
 def turned(heads: Float[Tensor, "B H S E"], angles: Rotation) -> Float[Tensor, "B H S E"]:
-    """Rotate by the angles of each row's own positions ([B, S, E]), in the dtype of the base."""
+    """Rotate by the angles of each row's own positions ([B, S, E]), in the base's dtype."""
     first, second = heads.chunk(2, dim=-1)
     cos, sin = angles.cos.unsqueeze(1), angles.sin.unsqueeze(1)
     return heads * cos + torch.cat([-second, first], dim=-1) * sin
@@ -25,7 +25,7 @@ def turned(heads: Float[Tensor, "B H S E"], angles: Rotation) -> Float[Tensor, "
 def rotated(
     projections: Projections, angles: Rotation, head_dim: int
 ) -> tuple[Float[Tensor, "B H S E"], Float[Tensor, "B G S E"], Float[Tensor, "B G S E"]]:
-    """Cut queries, keys and values into heads, and rotate the first two."""
+    """Split queries, keys and values into heads, and rotate the first two."""
     queries, keys, values = (heads_of(part, head_dim) for part in projections)
     return turned(queries, angles), turned(keys, angles), values
 
@@ -38,7 +38,7 @@ def attended(
     *,
     is_causal: bool = False,
 ) -> Float[Tensor, "B N W"]:
-    """Attend with H query heads in G groups that share keys and values; give the heads side by side."""
+    """Attend with H query heads in G groups that share keys and values; return the heads concatenated."""
     return join_heads(
         F.scaled_dot_product_attention(
             queries,
@@ -54,9 +54,9 @@ def attended(
 def mask_after(
     num_new: int, num_steps: int, prefix: Bool[Tensor, "B L"] | None, num_prefix: int, device: torch.device
 ) -> Bool[Tensor, "#B 1 N S"] | None:
-    """Say what the last `num_new` of `num_steps` audio steps see: the prefix but for its padding, and no later step.
+    """Return what the last `num_new` of `num_steps` audio steps see: the prefix without padding, and no later steps.
 
-    None where all of them see everything.
+    None if all of them see everything.
     """
     if prefix is None and num_new == 1:
         return None

@@ -3,8 +3,8 @@
     caption ──► base, no graph ──► keys and values of every layer ──┐ (kept per caption)
     start, codes ──► audio vocabulary ──► audio layers, which attend to these and to each other ──► logits of codes
 
-Text stands before audio and never sees it, so the base's own forward is all that text needs: what the base answers to
-text cannot change. Nothing here keeps keys from one training step to the next; generation hands in a cache of its own.
+Text comes before audio and never sees it, so text needs nothing but the base's own forward pass: the base's answers to
+text cannot change. No keys are kept from one training step to the next; generation passes in its own cache.
 `forward_joint` runs text and audio as one sequence, for any order of both.
 """
 
@@ -32,23 +32,23 @@ from solfa.ops.patterns import steps_of
 
 
 class Donor(NamedTuple):
-    """A MusicGen decoder that gives weights, and the hash of its files."""
+    """A MusicGen decoder that provides weights, and the hash of its files."""
 
     model: CodecLM
     fingerprint: str
 
 
 class MoT(nn.Module):
-    """A Mixture-of-Transformers: audio experts beside a text model.
+    """A Mixture-of-Transformers: audio experts next to a text model.
 
-    The text model is held, but is no part of it: not in its parameters, not in its state.
+    It refers to the text model but does not contain it: neither in its parameters nor in its state.
     """
 
     def __init__(self, config: MoTConfig, base: FrozenLM, donor: Donor | None = None) -> None:
         super().__init__()
         self.config, self.base = config, base
         self.num_codebooks, self.codebook_size = config.codes_shape
-        config.layout.layout(self.num_codebooks, 1)  # delays for another number of codebooks are refused now
+        config.layout.layout(self.num_codebooks, 1)  # refuses delays for another number of codebooks right away
         self.donor_fingerprint = None if donor is None else donor.fingerprint
         lm = None if donor is None else donor.model
         donated = lm if lm is not None and _tables_fit(lm, config) else None
@@ -90,19 +90,19 @@ class MoT(nn.Module):
 
     @property
     def special(self) -> int:
-        """The id of the token that stands where no code does."""
+        """The id of the token where there is no code."""
         return self.codebook_size
 
     def layout(self, num_frames: int) -> Int64[Tensor, "K S"]:
-        """Say which frame each codebook holds at each step of a clip."""
+        """Return which frame each codebook has at each step of a clip."""
         return self.config.layout.layout(self.num_codebooks, num_frames).to(self.device)
 
     def forward(
         self, codes: Int64[Tensor, "B K T"], mask: Bool[Tensor, "B T"], text: TextPrefix | TextIds
     ) -> Float[Tensor, "B K T V"]:
-        """Give the logits of every code from those laid out before it and the text.
+        """Return the logits of every code, given those laid out before it and the text.
 
-        Of texts as ids the graph is kept, too: the same gradients for more work.
+        For texts given as ids, their graph is kept, too: the same gradients with more work.
         """
         layout = self.layout(codes.shape[2])
         inputs = inputs_and_targets(codes, mask, layout, self.special).inputs
@@ -113,7 +113,7 @@ class MoT(nn.Module):
         return self.vocabulary.frame_logits(hidden, steps_of(layout, codes.shape[2]))
 
     def forward_joint(self, sequence: MixedSequence) -> Parts:
-        """Run text and audio in any order as one sequence; give what the heads of each kind read."""
+        """Run text and audio in any order as one sequence; return what the heads of each kind read."""
         audio = self.vocabulary.embed(sequence.audio)
         embedded = Parts(
             self.base.embed(sequence.text), audio if isinstance(sequence.routing, SliceRouting) else audio[0]
@@ -129,7 +129,7 @@ class MoT(nn.Module):
     def hidden(
         self, tokens: Int64[Tensor, "B K S"], prefix: TextPrefix, cache: KeyValueCache | None = None
     ) -> Float[Tensor, "B S D"]:
-        """Give what the heads read; with a cache, `tokens` are only the new steps and the first call keeps the text."""
+        """Return what the heads read; with a cache, `tokens` are only the new steps; the first call stores the text."""
         if cache is not None and cache.position == 0 and prefix.num_steps:
             for index in range(len(self.layers)):
                 cache.append(index, prefix.keys[index], prefix.values[index])
@@ -175,33 +175,33 @@ class MoT(nn.Module):
         return self.vocabulary.logits(hidden)
 
     def new_cache(self, batch_size: int, max_steps: int) -> KeyValueCache:
-        """Make room for the keys and values of `max_steps` steps, those of the text included."""
+        """Allocate keys and values for `max_steps` steps, including those of the text."""
         sizes, weight = self.base.sizes, self.norm.weight
         shape = sizes.num_layers, batch_size, sizes.num_key_value_heads, max_steps, sizes.head_dim
         return KeyValueCache(*shape, device=weight.device, dtype=weight.dtype)
 
     def get_extra_state(self) -> dict[str, str | None]:
-        """Say to which base and donor the weights belong."""
+        """Record which base and donor the weights belong to."""
         return {"base": self.base.fingerprint, "donor": self.donor_fingerprint}
 
     def set_extra_state(self, state: dict[str, str | None]) -> None:
-        """Refuse weights that were trained beside others."""
+        """Refuse weights that were trained with another base or donor."""
         for part, own in self.get_extra_state().items():
             if state[part] != own:
                 raise ConfigError(
                     f"model.{part}: these weights were trained with the {part} {_short(state[part])}, found "
-                    f"{_short(own)}; give the checkpoint that they were trained with"
+                    f"{_short(own)}; use the checkpoint they were trained with"
                 )
 
     def _apply(self, fn: Any, recurse: bool = True) -> "MoT":
-        # The base goes where its experts go, although it is no part of them; its precision is its own.
+        # The base moves along with its experts although it is not part of them; its precision stays.
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.base.model.to(self.device)
         return self
 
 
 def _tables_fit(donor: CodecLM, config: MoTConfig) -> bool:
-    """Tell whether a donor's tables and heads mean the same codes; one table for all codebooks has none to take."""
+    """Say whether a donor's tables and heads mean the same codes; one table for all codebooks cannot use them."""
     ids = getattr(config.layout, "ids", "offset")
     return (donor.num_codebooks, donor.codebook_size) == config.codes_shape and ids == "offset"
 
@@ -213,17 +213,16 @@ def _leave_out_frozen(module: nn.Module, state: dict[str, Any], prefix: str, met
 
 
 def _refuse_frozen(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    # They would be loaded, used, and be missing in the next checkpoint.
+    # They would be loaded and used, but missing from the next checkpoint.
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad and prefix + name in state:
             raise ConfigError(
-                f"model.train_donor: found {name} among the weights, which is frozen here; set it to true, as it was "
-                "in training"
+                f"model.train_donor: found {name} among the weights, but it is frozen here; set it to true, as before"
             )
 
 
 def _forgive_frozen(module: nn.Module, found: Any) -> None:
-    # What is frozen comes from the base and the donor, whose hashes were compared.
+    # Frozen weights come from the base and the donor, whose hashes were compared.
     frozen = {name for name, parameter in module.named_parameters() if not parameter.requires_grad}
     missing = [key for key in found.missing_keys if not any(key == name or key.endswith(f".{name}") for name in frozen)]
     found.missing_keys[:] = missing

@@ -1,6 +1,6 @@
-"""What audio attends of the texts before it: the frozen base's keys and values, padded to the longest text.
+"""What audio attends to in the texts before it: the frozen base's keys and values, padded to the longest text.
 
-They depend on the text alone, so they are computed without a graph, once per caption.
+They depend only on the text, so they are computed without a graph, once per caption.
 """
 
 from collections.abc import Sequence
@@ -20,41 +20,41 @@ class TextIds(NamedTuple):
 
 
 class TextPrefix(NamedTuple):
-    """What audio attends to of each caption: the keys and values of its tokens; a caption may be empty.
+    """What audio attends to in each caption: the keys and values of its tokens; a caption may be empty.
 
-    A tuple, because mixed precision casts what a model is called with and refuses frozen dataclasses.
+    A tuple, because mixed precision casts a model's arguments and cannot handle frozen dataclasses.
     """
 
     keys: Float[Tensor, "layers B H L E"]
     values: Float[Tensor, "layers B H L E"]
     lengths: Int64[Tensor, "B"]
-    """Tokens of each text; what follows them is padding, which nothing attends."""
+    """The number of tokens in each text; the rest is padding, which nothing attends to."""
     null: "TextPrefix | None" = None
-    """The text that stands for none, a single row: what guidance moves away from."""
+    """The empty text, as a single row: what guidance moves away from."""
 
     def num_rows(self) -> dict[str, int]:
-        """Say how many clips the texts are for."""
+        """Return how many clips the texts are for."""
         return {"text": len(self.lengths)}
 
     @property
     def num_steps(self) -> int:
-        """Places that the longest text takes in a cache."""
+        """The places that the longest text takes up in a cache."""
         return self.keys.shape[3]
 
     @property
     def is_none(self) -> bool:
-        """Whether there is nothing to guide by."""
+        """Whether there is nothing to guide with."""
         return self.null is None
 
     @property
     def mask(self) -> Bool[Tensor, "B L"] | None:
-        """False where there is padding; None if there is none."""
+        """False for padding; None if there is none."""
         if bool((self.lengths == self.num_steps).all()):
             return None
         return torch.arange(self.num_steps, device=self.lengths.device) < self.lengths[:, None]
 
     def doubled_with_null(self) -> "TextPrefix":
-        """Give the rows, then as many of the text that stands for none: the doubled batch of guidance."""
+        """Return the rows, then as many of the empty text: the doubled batch of guidance."""
         assert self.null is not None
         absent = unpadded(self.null)[0]
         return join_texts([*unpadded(self), *[absent] * len(self.lengths)])
@@ -63,7 +63,7 @@ class TextPrefix(NamedTuple):
 def join_texts(
     texts: Sequence[Float[Tensor, "parts H _ E"]], null: Float[Tensor, "parts H _ E"] | None = None
 ) -> TextPrefix:
-    """Pad what the base keeps of each text (all keys, then all values) to the longest."""
+    """Pad what the base stores for each text (all keys, then all values) to the longest."""
     lengths = torch.tensor([text.shape[2] for text in texts], dtype=torch.int64, device=texts[0].device)
     padded = pad_sequence([text.permute(2, 0, 1, 3) for text in texts], batch_first=True)  # [B, L, parts, H, E]
     keys, values = padded.permute(2, 0, 3, 1, 4).chunk(2)
@@ -71,6 +71,6 @@ def join_texts(
 
 
 def unpadded(prefix: TextPrefix) -> list[Float[Tensor, "parts H _ E"]]:
-    """Give what the base keeps of each text: the inverse of `join_texts`."""
+    """Return what the base stores for each text: the inverse of `join_texts`."""
     both = torch.cat([prefix.keys, prefix.values])
     return [both[:, row, :, :length] for row, length in enumerate(prefix.lengths.tolist())]

@@ -1,7 +1,7 @@
 """Which places of a sequence are text and which are audio, decided once per batch.
 
-Text then audio is cut in two, which copies nothing; anything else is gathered by index. Between the layers both parts
-stay apart; they meet only where they attend each other.
+Text followed by audio is sliced in two, which copies nothing; anything else is gathered by index. The two parts stay
+separate between layers and meet only in attention.
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Parts(NamedTuple):
-    """Vectors of the text's places and of the audio's, in the order of the sequence."""
+    """The vectors of text places and of audio places, in sequence order."""
 
     text: Tensor
     audio: Tensor
@@ -20,11 +20,11 @@ class Parts(NamedTuple):
 
 @runtime_checkable
 class Routing(Protocol):
-    """Cuts sequences into parts and puts them together again."""
+    """Splits sequences into parts and joins them again."""
 
     def split(self, x: Float[Tensor, "B S W"]) -> Parts: ...
     def join(self, parts: Parts) -> Float[Tensor, "B S W"]:
-        """Put parts together in the dtype of the text, whose numbers must stay the base's own."""
+        """Join the parts in the dtype of the text, whose numbers must stay the base's own."""
 
 
 class SliceRouting(NamedTuple):

@@ -1,7 +1,7 @@
 """The frozen text model: loaded once, never trained, never stored, never a submodule of what is trained.
 
-Its own forward does all text. What audio needs of it are its layers' projections, its rotary angles (with whatever
-scaling its config names), and the keys and values that it keeps of a text.
+Its own forward pass handles all text. Audio needs its layers' projections, its rotary angles (with whatever scaling its
+config sets), and the keys and values it stores for a text.
 """
 
 import logging
@@ -33,7 +33,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 class BaseSizes(NamedTuple):
-    """The numbers of a Llama that its audio experts are made by."""
+    """The sizes of a Llama that its audio experts are built from."""
 
     dim: int
     num_layers: int
@@ -48,9 +48,9 @@ class BaseSizes(NamedTuple):
 
 
 class FrozenLM:
-    """A text model that is used and never trained.
+    """A text model that is used but never trained.
 
-    Deliberately no module: what holds it has neither its weights in the state dict nor among its parameters.
+    Deliberately not a module, so that its weights are in nobody's state dict or parameters.
     """
 
     def __init__(self, model: nn.Module, tokenizer: Any, fingerprint: str, location: str) -> None:
@@ -61,7 +61,7 @@ class FrozenLM:
 
     @property
     def layers(self) -> nn.ModuleList:
-        """The decoder layers: `input_layernorm`, `self_attn`, `post_attention_layernorm` and `mlp` each."""
+        """The decoder layers, each with `input_layernorm`, `self_attn`, `post_attention_layernorm` and `mlp`."""
         layers: nn.ModuleList = self.model.model.layers
         return layers
 
@@ -77,37 +77,37 @@ class FrozenLM:
 
     @cached_property
     def embedding_std(self) -> float:
-        """The spread of its token embeddings."""
+        """The standard deviation of its token embeddings."""
         return float(self.model.model.embed_tokens.weight.float().std())
 
     @cached_property
     def output_std(self) -> float:
-        """The spread of the rows that give its logits."""
+        """The standard deviation of the rows of its output head."""
         return float(self.model.lm_head.weight.float().std())
 
     def tokenize(self, text: str, max_tokens: int) -> list[int]:
-        """Give the ids of a text with the special tokens that the tokenizer itself adds; the end of a long one is cut.
+        """Return the ids of a text with the special tokens that the tokenizer adds; a long text is cut.
 
-        No template of a chat is put around it.
+        No chat template is applied.
         """
         ids: list[int] = self.tokenizer(text, verbose=False)["input_ids"]
         if len(ids) > max_tokens and not self._reported:
             self._reported = True
-            logger.warning("texts longer than %d tokens lose their end, the first is %.60r", max_tokens, text)
+            logger.warning("texts longer than %d tokens are cut, first %.60r", max_tokens, text)
         return ids[:max_tokens]
 
     def embed(self, ids: Int64[Tensor, "*places"]) -> Float[Tensor, "*places D"]:
-        """Look text tokens up."""
+        """Embed text tokens."""
         embedded: Tensor = self.model.model.embed_tokens(ids)
         return embedded
 
     def rotation(self, x: Float[Tensor, "..."], positions: Int64[Tensor, "B S"]) -> Rotation:
-        """Compute the angles of positions as the base does, scaled as its config says, in the precision of `x`."""
+        """Compute the angles of positions as the base does, with its scaling, in the precision of `x`."""
         cos, sin = self.model.model.rotary_emb(x, positions)
         return Rotation(cos, sin)
 
     def logits(self, ids: Int64[Tensor, "B L"]) -> Float[Tensor, "B L V"]:
-        """Predict text, as the base does."""
+        """Predict text with the base's own head."""
         with torch.no_grad():
             logits: Tensor = self.model(input_ids=ids.to(self.device), use_cache=False).logits
         return logits
@@ -117,7 +117,7 @@ class FrozenLM:
         read = self.tokenize(text, self.model.config.max_position_embeddings)
         if not read:
             raise ConfigError(
-                "text: expected something to continue, found an empty one, and this base begins with none"
+                "text: expected a text to continue, found an empty one, and this base adds no start token"
             )
         ids = torch.tensor([read], device=self.device)
         with torch.no_grad():
@@ -129,9 +129,9 @@ class FrozenLM:
 
     @torch.no_grad()
     def keys_and_values(self, ids: Sequence[int]) -> Float[Tensor, "parts H L E"]:
-        """Run one text and give what every layer keeps of it: all keys, then all values, already rotated.
+        """Run one text and return what every layer stores for it: all keys, then all values, already rotated.
 
-        One text at a time: in a batch its last bits would depend on the others, and a resumed run would differ.
+        One text at a time: in a batch, its last bits would depend on the others, and a resumed run would differ.
         """
         sizes = self.sizes
         if not ids:
@@ -146,7 +146,7 @@ class FrozenLM:
 
 
 def through(part: nn.Module, x: Float[Tensor, "*places I"]) -> Float[Tensor, "*places O"]:
-    """Run one of the base's projections on audio, in the precision in which it stands in memory."""
+    """Run one of the base's projections on audio, in the precision of its weights."""
     dtype: Any = part.weight.dtype
     alike = x.dtype == dtype or torch.is_autocast_enabled(x.device.type)
     read: Tensor = part(x) if alike else part(x.to(dtype)).to(x.dtype)
@@ -154,7 +154,7 @@ def through(part: nn.Module, x: Float[Tensor, "*places I"]) -> Float[Tensor, "*p
 
 
 def load_base(location: str, dtype: str = "float32") -> FrozenLM:
-    """Load a causal language model of the Llama architecture with its tokenizer, every weight accounted for."""
+    """Load a causal language model with the Llama architecture and its tokenizer, every weight accounted for."""
     if location == TINY:
         return FrozenLM(tiny_llama().to(DTYPES[dtype]), tiny_tokenizer(), value_sha256(TINY), location)
     path = Path(location).expanduser()
@@ -175,11 +175,11 @@ def _read(directory: Path, dtype: torch.dtype, location: str, **where: str) -> t
         config = transformers.AutoConfig.from_pretrained(directory, **where)
     if config.model_type != "llama":
         raise ConfigError(
-            f"base {location}: expected a model of the Llama architecture (model_type llama), found "
-            f"{config.model_type}; Llama 2 and 3 and SmolLM2 are such models"
+            f"base {location}: expected a model with the Llama architecture (model_type llama), found "
+            f"{config.model_type}; use e.g. Llama 2, Llama 3 or SmolLM2"
         )
-    # Loading may draw random numbers, which must not move the run's own. The reader of GGUF draws a progress bar that
-    # nothing switches off; a fault is an exception, and goes its way.
+    # Loading may draw random numbers, which must not affect the run's own. The GGUF reader shows a progress bar that
+    # cannot be switched off, so output is swallowed; errors are exceptions and get through.
     bar: AbstractContextManager[object] = redirect_stderr(StringIO()) if where else nullcontext()
     with _told(location), quiet_loading(), torch.random.fork_rng(devices=[]), bar:
         model, info = transformers.LlamaForCausalLM.from_pretrained(
@@ -187,13 +187,13 @@ def _read(directory: Path, dtype: torch.dtype, location: str, **where: str) -> t
             config=config,
             dtype=dtype,
             attn_implementation="sdpa",
-            # Shapes are reported like what is missing, instead of raised without a name.
+            # Wrong shapes are reported by name like missing tensors, instead of raised without one.
             ignore_mismatched_sizes=True,
             output_loading_info=True,
             **where,
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(directory, **where)
-    # Old files hold the rotary frequencies, which are computed.
+    # Old files contain the rotary frequencies, which are computed here.
     check_loaded(info, f"base {location}", is_spare=lambda name: name.endswith("inv_freq"))
     _check_finite(model, location)
     return model, tokenizer
@@ -201,14 +201,14 @@ def _read(directory: Path, dtype: torch.dtype, location: str, **where: str) -> t
 
 @contextmanager
 def _told(location: str) -> Iterator[None]:
-    """Say in one sentence what transformers could not read; its readers of broken files raise all of these."""
+    """Say in one sentence what transformers could not read; it raises all of these for broken files."""
     try:
         yield
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, struct.error, SafetensorError) as error:
-        hint = "; reading GGUF needs pip install 'solfa[gguf]'" if isinstance(error, ImportError) else ""
+        hint = "; to read GGUF, run pip install 'solfa[gguf]'" if isinstance(error, ImportError) else ""
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ConfigError(
-            f"base {location}: could not be read as a language model with its tokenizer ({reason}){hint}"
+            f"base {location}: not readable as a language model with a tokenizer ({reason}){hint}"
         ) from error
 
 
@@ -216,7 +216,7 @@ def _check_finite(model: nn.Module, location: str) -> None:
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise ConfigError(
-                f"base {location}: expected finite weights, found {name} with a value that is not; the file is broken"
+                f"base {location}: expected finite weights, found NaN or infinity in {name}; the file is broken"
             )
 
 

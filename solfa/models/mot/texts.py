@@ -1,4 +1,4 @@
-"""From captions to what audio attends of them: tokens of the base's own tokenizer, run once, kept as long as wanted."""
+"""Turn captions into what audio attends to: tokenized by the base, run once, cached as configured."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,22 +19,22 @@ from solfa.models.mot.text_base import FrozenLM
 _SLOT = "{text}"
 
 Text = str | Sequence[str] | None
-"""A list is its entries with commas between."""
+"""A list is joined with commas."""
 
 
 class TextsConfig(Config):
-    """Which text stands before the audio, and how."""
+    """Which text comes before the audio, and how."""
 
     source: str = "caption"
-    """The caption, or a column of the metadata."""
+    """`caption`, or a metadata column."""
     template: str = _SLOT
-    """What the base reads; `{text}` is where the text goes. No chat template is put around it."""
+    """What the base reads; `{text}` is where the text goes. No chat template is applied."""
     max_tokens: int = Field(default=512, ge=1)
-    """Longer texts lose their end, and that is said."""
+    """Longer texts are cut, with a warning."""
     dropout: float = Field(default=0.1, ge=0, le=1)
-    """How often the text is absent in training, which is what guidance needs."""
+    """How often the text is dropped in training; guidance needs some of that."""
     cache: str = "memory"
-    """What the base keeps of a text: in `memory` (up to 1 GiB), in a directory, or `none`."""
+    """Where to keep the base's keys and values for texts: `memory` (up to 1 GiB), a directory, or `none`."""
     cache_dtype: Literal["float32", "float16"] = "float32"
 
     @field_validator("template")
@@ -46,31 +46,31 @@ class TextsConfig(Config):
 
 
 class Texts:
-    """Tokenizes captions and remembers what the text model keeps of them: its keys and values."""
+    """Tokenizes captions and caches the text model's keys and values for them."""
 
     def __init__(self, config: TextsConfig, base: FrozenLM) -> None:
         self.config, self.base = config, base
 
     def tokenize(self, text: Text) -> list[int]:
-        """Give the ids of a text in its template; an absent or blank one is the tokenizer's empty text."""
+        """Return the ids of a text in its template; an absent or blank one is the tokenizer's empty text."""
         told = as_text(text, self.config.source)
         filled = self.config.template.replace(_SLOT, told) if told else ""
         return self.base.tokenize(filled, self.config.max_tokens)
 
     def prefix(self, texts: Sequence[Text], *, guided: bool = False) -> TextPrefix:
-        """Give what audio attends of each text; `guided` adds the text that stands for none."""
+        """Return what audio attends to in each text; `guided` adds the empty text."""
         rows = [self._kept(self.tokenize(text)) for text in texts]
         return join_texts(rows, self._kept(self.tokenize(None)) if guided else None)
 
     def ids(self, texts: Sequence[Text]) -> TextIds:
-        """Give the ids, padded to the longest text, and the number of tokens of each."""
+        """Return the ids, padded to the longest text, and the number of tokens in each."""
         rows = [torch.tensor(self.tokenize(text), dtype=torch.int64, device=self.base.device) for text in texts]
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=self.base.device)
         return TextIds(pad_sequence(rows, batch_first=True), lengths)
 
     @cached_property
     def _cache(self) -> EmbeddingCache:
-        # A base that stands in memory in another precision keeps other numbers.
+        # A base with another precision stores other numbers.
         base = f"{self.base.fingerprint[:32]}-{str(self.base.dtype).removeprefix('torch.')}"
         return open_cache(self.config.cache, f"{base}-kv-{self.config.cache_dtype}")
 
@@ -80,7 +80,7 @@ class Texts:
         found = self._cache.get(key)
         if found is None:
             kept = self.base.keys_and_values(ids)
-            # Rounded before its first use, too: a run must not depend on what a cache held when it began.
+            # Rounded before its first use, too: a run must not depend on what was in the cache when it started.
             found = kept.permute(2, 0, 1, 3).flatten(1).to("cpu", DTYPES[self.config.cache_dtype])
             self._cache.put(key, found)
         shape = len(ids), 2 * sizes.num_layers, sizes.num_key_value_heads, sizes.head_dim

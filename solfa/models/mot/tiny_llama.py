@@ -1,4 +1,4 @@
-"""A random Llama small enough for a test, with Llama 3's RoPE scaling and a tokenizer of bytes: the base `//tiny`."""
+"""A random Llama small enough for tests, with Llama 3's RoPE scaling and a byte tokenizer: the base `//tiny`."""
 
 from importlib import import_module
 from typing import Any
@@ -47,13 +47,13 @@ def tiny_llama(**changes: Any) -> nn.Module:
         torch.manual_seed(0)
         model: nn.Module = transformers.LlamaForCausalLM(config)
         for parameter in model.parameters():
-            # Larger than Llama's own start: every weight shows in the logits.
+            # Larger than Llama's own initialisation, so that every weight affects the logits.
             nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.2)
     return model.eval()
 
 
 def tiny_tokenizer() -> Any:
-    """Make a tokenizer whose tokens are bytes, beginning a text with `<bos>`."""
+    """Make a tokenizer whose tokens are bytes, starting each text with `<bos>`."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
     transformers: Any = import_module("transformers")

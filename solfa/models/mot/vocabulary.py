@@ -1,11 +1,11 @@
-"""How audio tokens become vectors of the base's width, and how what the layers made of them becomes logits of codes.
+"""How audio tokens become vectors of the base's width, and how the layers' output becomes logits of codes.
 
-    delay, parallel    K tables, summed             flat    one table, one code a step
+    delay, parallel    K tables, summed             flat    one table, one code per step
 
     tables ──► D ──► layers ──► heads                                           fresh ones have the base's width D
     tables ──► W ──► in_proj ──► D ──► layers ──► out_proj ──► W ──► heads      a donor's have its own width W
 
-Logits are only ever computed for the codebook whose turn it is, so that no other id can be drawn.
+Logits are only computed for the codebook whose turn it is, so no other id can be drawn.
 """
 
 from functools import reduce
@@ -21,7 +21,7 @@ from solfa.models.mot.ledger import Ledger
 from solfa.models.mot.text_base import FrozenLM
 
 _NEW_ROWS = 0.1
-"""The spread of new rows, relative to the base's: small, so that they do not disturb what attends to them."""
+"""The spread of new rows relative to the base's: small, so that they do not disturb attention."""
 
 
 class SummedTables(nn.Module):
@@ -46,7 +46,7 @@ class SummedTables(nn.Module):
 
 
 class OneTable(nn.Module):
-    """One table for all codebooks: at each step one code is read; the last row is that of the start."""
+    """One table for all codebooks: each step reads one code; the last row is the start token's."""
 
     def __init__(self, num_codebooks: int, codebook_size: int, width: int, *, shared: bool) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class OneTable(nn.Module):
 
 
 class AudioVocabulary(nn.Module):
-    """Tables, heads and, for those of a donor, the projections between its width and the base's."""
+    """Tables, heads and, if they are a donor's, projections between its width and the base's."""
 
     def __init__(
         self, layout: Layout, num_codebooks: int, codebook_size: int, dim: int, donor_width: int | None
@@ -91,20 +91,20 @@ class AudioVocabulary(nn.Module):
         self.heads = nn.Parameter(torch.empty(1 if shared else num_codebooks, codebook_size, width))
 
     def init_from(self, base: FrozenLM, ledger: Ledger, donor: CodecLM | None) -> None:
-        """Write the first weights; `donor` is one whose tables and heads are used."""
+        """Initialise the weights; `donor` is one whose tables and heads are used."""
         self.tables.init(ledger, _NEW_ROWS * base.embedding_std, donor)
         if donor is None or self.in_proj is None or self.out_proj is None:
             ledger.draw(self.heads, _NEW_ROWS * base.output_std)
             return
         ledger.load(self.heads, donor.heads.weight.detach().view_as(self.heads), "donor heads")
-        # Drawn so that embedded audio has the spread of embedded text, and heads read vectors of unit spread.
+        # Drawn so that embedded audio has the spread of embedded text, and heads read vectors with unit spread.
         summed = 1 if isinstance(self.tables, OneTable) else self.num_codebooks
         spread = float(torch.cat([table.get_parameter("weight").detach() for table in donor.embeddings]).std())
         ledger.draw(self.in_proj.weight, base.embedding_std / (spread * (summed * self.in_proj.in_features) ** 0.5))
         ledger.draw(self.out_proj.weight, self.out_proj.in_features**-0.5)
 
     def freeze_donated(self) -> None:
-        """Leave tables and heads as they are."""
+        """Freeze tables and heads."""
         self.tables.requires_grad_(False)
         self.heads.requires_grad_(False)
 
@@ -114,12 +114,12 @@ class AudioVocabulary(nn.Module):
         return rows if self.in_proj is None else self.in_proj(rows)
 
     def logits(self, hidden: Float[Tensor, "B S D"]) -> Float[Tensor, "B K S V"]:
-        """Give the logits of every codebook after each step."""
+        """Return the logits of every codebook after each step."""
         heads = self.heads.expand(self.num_codebooks, -1, -1)
         return torch.einsum("bsw,kvw->bksv", self._narrowed(hidden), heads.to(hidden.dtype))
 
     def frame_logits(self, hidden: Float[Tensor, "B S D"], steps: Int64[Tensor, "K T"]) -> Float[Tensor, "B K T V"]:
-        """Give the logits of the code of each codebook and frame, which step `steps[k, t]` predicts."""
+        """Return the logits of each codebook's code at each frame, which step `steps[k, t]` predicts."""
         heads = self.heads.expand(self.num_codebooks, -1, -1)
         return torch.einsum("bktw,kvw->bktv", self._narrowed(hidden)[:, steps], heads.to(hidden.dtype))
 

@@ -1,1 +1,1 @@
-"""SaShiMi: the network, its output heads, and drawing waveforms with it."""
+"""SaShiMi: the network, its output heads, and how to draw waveforms with it."""

@@ -1,4 +1,4 @@
-"""What a SaShiMi is told: the sizes of its network, and its head, written `output_head: dml` and `n_mixtures: 10`."""
+"""The settings of a SaShiMi: the sizes of its network, and its head, as `output_head: dml` and `n_mixtures: 10`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from solfa.models.sashimi.network import SashimiConfig
 
 
 class SashimiModelConfig(SashimiConfig):
-    """The network and its head, written `output_head: dml` and, beside it, `n_mixtures: 10`."""
+    """The network and its head, written as `output_head: dml` and `n_mixtures: 10`."""
 
     output_head: HeadConfig = CategoricalHeadConfig()
 
@@ -27,6 +27,8 @@ class SashimiModelConfig(SashimiConfig):
             head = {"kind": head}
         if n_mixtures is not None and isinstance(head, Mapping):
             if head.get("kind") == CategoricalHeadConfig().kind:
-                raise ValueError(f"n_mixtures: found {n_mixtures} beside a categorical head, which has none; remove it")
+                raise ValueError(
+                    f"n_mixtures: found {n_mixtures} with a categorical head, which has no mixtures; remove it"
+                )
             head = {**head, "n_mixtures": n_mixtures}
         return {**read, "output_head": head}

@@ -1,10 +1,10 @@
-"""Draw waveforms with a SaShiMi, one class after the other, and say how probable they are.
+"""Draw waveforms with a SaShiMi, one class after another, and compute how probable they are.
 
     start class, prompt ──convolution──► state ──► step ──► draw a class ──► step ──► draw a class ──► ...
-                                                   └────────────── a block ──────────────┘ ──► whoever listens
+                                                   └────────────── a block ──────────────┘ ──► the listener
 
-What comes after the prompt is drawn in blocks, and a block is handed over as soon as it is there. The log-probability
-is that of the model itself, at temperature 1, whatever temperature the classes were drawn with.
+Everything after the prompt is drawn in blocks, and each block is handed over as soon as it is ready. The
+log-probability is that of the model itself, at temperature 1, whatever temperature the classes were drawn with.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,32 +24,32 @@ from solfa.models.sashimi.network import Sashimi, SashimiState
 from solfa.ops.temperature import TemperatureSemantics, draw_uniforms
 
 BLOCK = 256
-"""Samples that are drawn before they are handed over; random numbers are always taken for whole blocks, so that the
-first seconds of a clip are the same however long it becomes."""
+"""Samples drawn before they are handed over; random numbers are always drawn for whole blocks, so that the first
+seconds of a clip are the same however long it gets."""
 _PROMPT_PIECE = 1 << 16
-"""Samples of a prompt that are read at once: the network gives numbers for every one of them."""
+"""Samples of a prompt to read at once: the network produces numbers for every one of them."""
 
 
 class WaveformSampling(Config):
     """How the samples of a waveform are drawn."""
 
     temperature: float = Field(default=1.0, ge=0, allow_inf_nan=False)
-    """Zero takes the most probable."""
+    """0 takes the most probable class."""
     semantics: TemperatureSemantics = "heuristic"
-    """What a temperature other than 1 means for a mixture of logistics; `exact` is for up to 1024 classes."""
+    """What a temperature other than 1 means for a mixture of logistics; `exact` works with up to 1024 classes."""
 
 
 class GeneratedClasses(NamedTuple):
-    """Waveforms as classes, each with its prompt, and how probable the model finds what it drew."""
+    """Waveforms as classes, including their prompts, and the log-probability of what was drawn."""
 
     classes: Int64[Tensor, "B N"]
     log_prob: Float64[Tensor, "B"]
-    """Of all that was drawn, given the prompt, in nats."""
+    """The log-probability of everything drawn, given the prompt, in nats."""
 
 
 @runtime_checkable
 class Stepper(Protocol):
-    """A network that has read some classes, and goes on."""
+    """A network that has read some classes and can continue."""
 
     def run(
         self,
@@ -58,7 +58,7 @@ class Stepper(Protocol):
         temperature: float = 1.0,
         semantics: TemperatureSemantics = "heuristic",
     ) -> tuple[Int64[Tensor, "B N"], Float32[Tensor, "B N"]]:
-        """Read a class of every clip, draw the next, read it, and so on, N times; the last one drawn is not read yet.
+        """Read a class of every clip, draw the next, read it, and so on, N times; the last one drawn is not read.
 
         Returns the classes and their log-probabilities at temperature 1.
         """
@@ -90,7 +90,7 @@ class EagerStepper:
 
 
 def fastest_stepper(model: Sashimi, head: OutputHead, state: SashimiState) -> Stepper:
-    """Step by the compiled kernel where it can be used, and by the network itself elsewhere."""
+    """Step with the compiled kernel if it can be used, and with the network itself otherwise."""
     batch = next(len(part) for part in state.up if part is not None)
     fused = fused_stepper(model, head, batch)
     if fused is None:
@@ -101,7 +101,7 @@ def fastest_stepper(model: Sashimi, head: OutputHead, state: SashimiState) -> St
 
 MakeStepper = Callable[[Sashimi, OutputHead, SashimiState], Stepper]
 OnBlock = Callable[[Int64[Tensor, "B n"], int, int], None]
-"""Called with the next classes of all clips, how many there are by now, and how many there will be."""
+"""Called with the next classes of all clips, how many there are so far, and the total."""
 
 
 def generate_classes(
@@ -114,7 +114,7 @@ def generate_classes(
     on_block: OnBlock | None = None,
     make_stepper: MakeStepper = fastest_stepper,
 ) -> GeneratedClasses:
-    """Draw a clip of `num_samples` per seed, the prompt's samples included; its random numbers are its own.
+    """Draw one clip of `num_samples` per seed, including the prompt; each has its own random numbers.
 
     >>> from solfa.models import CategoricalHead, Sashimi, SashimiConfig, WaveformSampling, generate_classes
     >>> head = CategoricalHead(num_classes=16)
@@ -146,7 +146,7 @@ def generate_classes(
 
 
 def _read(model: Sashimi, inputs: Int64[Tensor, "B N0"]) -> SashimiState:
-    """Read what is known by convolution and give the state after it."""
+    """Read what is known by convolution and return the state after it."""
     state = model.initial_state(len(inputs))
     for start in range(0, inputs.shape[1], _PROMPT_PIECE):
         _, state = model.forward_with_state(inputs[:, start : start + _PROMPT_PIECE], state)
@@ -155,7 +155,7 @@ def _read(model: Sashimi, inputs: Int64[Tensor, "B N0"]) -> SashimiState:
 
 @contextmanager
 def _for_generating(model: Sashimi) -> Iterator[None]:
-    """Switch off gradients and dropout, discretise the layers once, and leave the model as it was."""
+    """Switch off gradients and dropout, discretise the layers once, and restore the model afterwards."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -170,7 +170,7 @@ def _check(head: OutputHead, num_samples: int, num_clips: int, prompt: Int64[Ten
     if num_clips < 1 or num_samples < 1:
         raise ConfigError(
             f"generate: expected at least one seed and one sample, found {num_clips} and {num_samples}; "
-            "give one seed per clip and the samples of a clip"
+            "pass one seed per clip and the number of samples"
         )
     if prompt is None:
         return
@@ -182,5 +182,5 @@ def _check(head: OutputHead, num_samples: int, num_clips: int, prompt: Int64[Ten
     if prompt.numel() and not 0 <= int(prompt.min()) <= int(prompt.max()) < head.num_classes:
         raise ConfigError(
             f"generate: expected a prompt of classes from 0 to {head.num_classes - 1}, found {int(prompt.min())} to "
-            f"{int(prompt.max())}; encode the prompt with the codec of the training data"
+            f"{int(prompt.max())}; encode the prompt with the training data's codec"
         )

@@ -1,8 +1,8 @@
-"""Output heads: what the numbers that a network gives for each sample say about its class.
+"""Output heads: turn the numbers that a network produces for each sample into a distribution over its classes.
 
 `categorical` reads them as one logit per class; `dml` as a discretised mixture of logistics: M logits, M means, M
-log-scales, on the line that the classes of a grid divide equally. Training and generation call either through the same
-protocol and never ask which one it is. All of it is computed in float32 under any autocast.
+log-scales, on the line that the classes of a grid divide equally. Training and generation use both through the same
+protocol and never ask which one it is. Everything is computed in float32 under any autocast.
 """
 
 import math
@@ -18,35 +18,35 @@ from solfa.ops import logistic_mixture
 from solfa.ops.temperature import TemperatureSemantics, check_temperature, draw_tempered, draw_uniforms
 
 _INITIAL_STD = 0.05
-"""Of what the last layer adds to its bias at first, given inputs of variance one."""
+"""The initial spread of what the last layer adds to its bias, for inputs of unit variance."""
 _INITIAL_SCALES = (0.1, 0.3)
 _LOG_SMALLEST_SCALE = -4.0
-"""In steps of the grid. A component in the middle of a cell then holds all but 3e-12 of its mass in it: smaller scales
-would win nothing, and their gradients grow with the inverse."""
+"""In steps of the grid. A component in the middle of a cell then has all but 3e-12 of its mass in it: smaller scales
+would gain nothing, and their gradients grow with the inverse."""
 
 
 @runtime_checkable
 class OutputHead(Protocol):
-    """Turns what a network gives for each sample into a distribution over its classes."""
+    """Turns a network's output for each sample into a distribution over its classes."""
 
     num_classes: int
     num_parameters: int
-    """How many numbers the network gives for each sample."""
+    """How many numbers the network produces per sample."""
     num_uniforms: int
     """How many random numbers a draw takes."""
 
     def initialize(self, projection: nn.Linear) -> None:
-        """Set weights and bias of the network's last layer so that training starts well."""
+        """Initialise the network's last layer so that training starts well."""
         ...
 
     def log_prob(self, outputs: Float[Tensor, "B N P"], classes: Int64[Tensor, "B N"]) -> Float32[Tensor, "B N"]:
-        """Give the log-probability of each class in nats."""
+        """Return the log-probability of each class in nats."""
         ...
 
     def loss(
         self, outputs: Float[Tensor, "B N P"], classes: Int64[Tensor, "B N"], mask: Bool[Tensor, "B N"] | None = None
     ) -> Float32[Tensor, ""]:
-        """Average the nats over the samples that the mask keeps; what classes the others have makes no difference."""
+        """Average the nats over the samples that the mask keeps; the classes of the others make no difference."""
         ...
 
     def draw(
@@ -56,7 +56,7 @@ class OutputHead(Protocol):
         temperature: float = 1.0,
         semantics: TemperatureSemantics = "heuristic",
     ) -> Int64[Tensor, "*B"]:
-        """Draw classes; at temperature 0 the most probable ones."""
+        """Draw classes; at temperature 0, the most probable ones."""
         ...
 
     def draw_with(
@@ -70,13 +70,13 @@ class OutputHead(Protocol):
         ...
 
     def pmf(self, outputs: Float[Tensor, "*B P"]) -> Float32[Tensor, "*B V"]:
-        """Give the probabilities of all classes."""
+        """Return the probabilities of all classes."""
         ...
 
     def statistics(
         self, outputs: Float[Tensor, "B N P"], mask: Bool[Tensor, "B N"] | None = None
     ) -> dict[str, Float32[Tensor, ""]]:
-        """Give what is worth watching in training, averaged over the samples that the mask keeps."""
+        """Return metrics worth watching in training, averaged over the samples that the mask keeps."""
         ...
 
 
@@ -87,7 +87,7 @@ def mean_nats(
     mask: Bool[Tensor, "B N"] | None = None,
 ) -> Float32[Tensor, ""]:
     """Average the nats of classes: the loss of every head."""
-    # Whatever pads a batch need not be a class.
+    # Padding need not be a valid class.
     known = classes if mask is None else classes.masked_fill(~mask, 0)
     return _mean(-head.log_prob(outputs, known), mask)
 
@@ -114,7 +114,7 @@ class Mixture(NamedTuple):
 
 @final
 class CategoricalHead(nn.Module):
-    """One logit per class; a temperature is exact in both of its meanings."""
+    """One logit per class; both temperature semantics are exact."""
 
     loss, draw = mean_nats, draw_classes
     num_uniforms = 1
@@ -148,7 +148,7 @@ class CategoricalHead(nn.Module):
     def statistics(
         self, outputs: Float[Tensor, "B N P"], mask: Bool[Tensor, "B N"] | None = None
     ) -> dict[str, Float32[Tensor, ""]]:
-        """Give the `entropy` of the prediction, in nats."""
+        """Return the `entropy` of the prediction, in nats."""
         return {"entropy": _mean(torch.special.entr(self.pmf(outputs)).sum(dim=-1), mask)}
 
 
@@ -173,7 +173,7 @@ class DmlHead(nn.Module):
         self.smallest_log_scale = _LOG_SMALLEST_SCALE - math.log((num_classes - 1) / 2)
 
     def mixture(self, outputs: Float[Tensor, "*B P"]) -> Mixture:
-        """Split what the network gives; scales below the smallest count as that."""
+        """Split the network's output; scales are clamped from below."""
         logits, means, log_scales = outputs.float().chunk(3, dim=-1)
         return Mixture(logits, means, log_scales.clamp(min=self.smallest_log_scale))
 
@@ -204,10 +204,10 @@ class DmlHead(nn.Module):
     def statistics(
         self, outputs: Float[Tensor, "B N P"], mask: Bool[Tensor, "B N"] | None = None
     ) -> dict[str, Float32[Tensor, ""]]:
-        """Give `scale` and `mean` of the components by their weights, `mixture_entropy` of these, and `edge_mass`.
+        """Return the weighted `scale` and `mean` of the components, their `mixture_entropy`, and `edge_mass`.
 
-        The entropy is in nats; its exponential is the number of components in use. Much mass on the two edge classes
-        says that components have left the line.
+        The entropy is in nats; its exponential is the number of components in use. A lot of mass on the two edge
+        classes means that components have left the line.
         """
         mixture = self.mixture(outputs)
         weights = mixture.logits.softmax(dim=-1)
@@ -227,7 +227,7 @@ class CategoricalHeadConfig(Config):
     kind: Literal["categorical"] = "categorical"
 
     def build(self, num_classes: int) -> CategoricalHead:
-        """Make the head for so many classes."""
+        """Build the head for a number of classes."""
         return CategoricalHead(num_classes)
 
 
@@ -238,7 +238,7 @@ class DmlHeadConfig(Config):
     n_mixtures: PositiveInt = 10
 
     def build(self, num_classes: int) -> DmlHead:
-        """Make the head for so many classes."""
+        """Build the head for a number of classes."""
         return DmlHead(num_classes, self.n_mixtures)
 
 
@@ -250,7 +250,7 @@ def _without_autocast(outputs: Tensor) -> torch.autocast:
 
 
 def _initialize(projection: nn.Linear, bias: Float[Tensor, "P"]) -> None:
-    assert projection.out_features == len(bias), "the last layer gives what the head reads"
+    assert projection.out_features == len(bias), "the last layer must produce what the head reads"
     assert projection.bias is not None, "a head sets the bias of the last layer"
     nn.init.normal_(projection.weight, std=_INITIAL_STD / math.sqrt(projection.in_features))
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""SaShiMi: an autoregressive network over samples, by state-space layers at several rates (arXiv 2202.09729).
+"""SaShiMi: an autoregressive network over samples, with state-space layers at several rates (arXiv 2202.09729).
 
     classes -> embedding -> tier 0 -> norm -> projection -> outputs          tier:   x ──────────┐ (skip)
                               │ ▲                                                    │ down pool  │
@@ -6,9 +6,9 @@
                               │ ▲                                                    │ up pool    │
                             tier 2 (16 samples a step), the centre                   + <──────────┘ -> layers, + skip
 
-The network reads classes and gives, after each, the parameters of a distribution over the next: `outputs[:, t]` has
+The network reads classes and returns, after each, the parameters of a distribution over the next: `outputs[:, t]` has
 seen the inputs 0 .. t. To train, shift: `model(previous_classes(classes, model.start(batch)))` predicts `classes`.
-A sequence may be cut anywhere, and its pieces read by `forward_with_state` or one class at a time by `step`.
+A sequence can be cut anywhere, and its pieces read with `forward_with_state`, or one class at a time with `step`.
 """
 
 from collections.abc import Iterator
@@ -26,60 +26,60 @@ from solfa.nn.s4d import S4D
 from solfa.nn.sashimi_blocks import DownPool, FeedForward, Pooled, SsmLayer, Tier, TierState, UpPool
 
 SashimiState = TierState
-"""What the network remembers of the classes it has read."""
+"""What the network remembers about the classes it has read."""
 
 
 class SashimiConfig(Config):
-    """The size and the parts of a SaShiMi."""
+    """The size and parts of a SaShiMi."""
 
     num_classes: int | None = Field(default=None, ge=2)
-    """None: that of the dataset."""
+    """None uses that of the dataset."""
     dim: PositiveInt = 64
     n_layers: PositiveInt = 8
-    """State-space layers of every tier, a feed-forward layer after each."""
+    """State-space layers per tier, with a feed-forward layer after each."""
     pool: tuple[int, ...] = (4, 4)
-    """From tier to tier, how many steps become one."""
+    """How many steps become one from tier to tier."""
     expand: PositiveInt = 2
-    """From tier to tier, how much wider."""
+    """By what factor the width grows from tier to tier."""
     ff: PositiveInt = 2
-    """How much wider the inside of a feed-forward layer is."""
+    """By what factor the inside of a feed-forward layer is wider."""
     unet: bool = False
-    """Layers before each pool, too, with a skip from each to its counterpart behind."""
+    """Also have layers before each pool, each with a skip to its counterpart after it."""
     glu: bool = False
-    """Mix channels by gated linear units."""
+    """Mix channels with gated linear units."""
     d_state: int = Field(default=64, ge=2, multiple_of=2)
-    """States of each channel, two for each complex mode."""
+    """States per channel, two for each complex mode."""
     tie: Literal["tied", "per_channel"] = "tied"
-    """Whether all channels of a layer share A and B; the step dt and C are always each channel's own."""
+    """Whether all channels of a layer share A and B; the step dt and C are always per channel."""
     dt_min: float = Field(default=1e-3, gt=0)
     dt_max: float = Field(default=1e-1, gt=0)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     gradient_checkpointing: bool = False
-    """Compute every layer again in the backward pass instead of keeping what it computed."""
+    """Recompute every layer in the backward pass instead of keeping its activations."""
 
     @model_validator(mode="after")
     def _check(self) -> "SashimiConfig":
         if any(pool < 2 for pool in self.pool):
             raise ValueError(f"expected pools of 2 steps or more, found {list(self.pool)}")
         if self.dt_min > self.dt_max:
-            raise ValueError(f"expected a dt_min up to dt_max, found {self.dt_min:g} and {self.dt_max:g}")
+            raise ValueError(f"expected dt_min to be at most dt_max, found {self.dt_min:g} and {self.dt_max:g}")
         return self
 
     def width(self, tier: int) -> int:
         return self.dim * int(self.expand**tier)
 
     def sized(self, num_classes: int) -> "SashimiConfig":
-        """Fill in what the dataset says, and refuse what contradicts it."""
+        """Fill in what the dataset determines, and refuse contradictions."""
         if self.num_classes not in (None, num_classes):
             raise ConfigError(
                 f"model.num_classes: the dataset has {num_classes}, found {self.num_classes}; "
-                "leave it out to take the dataset's, or choose a dataset that fits the model"
+                "leave it out to use the dataset's, or choose a dataset that fits the model"
             )
         return self.model_copy(update={"num_classes": num_classes})
 
 
 class Sashimi(nn.Module):
-    """Predict each class from all classes before it.
+    """Predicts each class from all classes before it.
 
     >>> import torch
     >>> from solfa.models import CategoricalHead, Sashimi, SashimiConfig, previous_classes
@@ -94,37 +94,37 @@ class Sashimi(nn.Module):
     def __init__(self, config: SashimiConfig, num_outputs: int) -> None:
         super().__init__()
         if config.num_classes is None:
-            raise ConfigError("model.num_classes: expected a number, found none; give it, or take it from a dataset")
+            raise ConfigError("model.num_classes: expected a number, found none; set it, or take it from a dataset")
         self.config, self.num_classes = config, config.num_classes
-        # One more class: what is read before the first.
+        # One more class, to read before the first.
         self.embedding = nn.Embedding(config.num_classes + 1, config.dim)
         self.tier = build_tier(config)
         self.norm = nn.LayerNorm(config.dim)
         self.projection = nn.Linear(config.dim, num_outputs)
 
     def forward(self, inputs: Int64[Tensor, "B N"], state: SashimiState | None = None) -> Float[Tensor, "B N P"]:
-        """Read classes after `state` (None: nothing before them) and give the parameters of what follows each."""
+        """Read classes after `state` (None at the start) and return the parameters of what follows each."""
         return self._outputs(self.tier(self.embedding(inputs), state)[0])
 
     def forward_with_state(
         self, inputs: Int64[Tensor, "B N"], state: SashimiState | None = None
     ) -> tuple[Float[Tensor, "B N P"], SashimiState]:
-        """Do the same, and give the state after the last class."""
+        """Do the same, and also return the state after the last class."""
         x, state = self.tier(self.embedding(inputs), state, keep_state=True)
         assert state is not None
         return self._outputs(x), state
 
     def step(self, inputs: Int64[Tensor, "B"], state: SashimiState) -> tuple[Float[Tensor, "B P"], SashimiState]:
-        """Read one class by recurrence; equal to `forward_with_state` over many."""
+        """Read one class by recurrence; many steps equal `forward_with_state`."""
         outputs, state = self.forward_with_state(inputs[:, None], state)
         return outputs[:, 0], state
 
     def initial_state(self, batch_size: int) -> SashimiState:
-        """Give the state of a network that has read nothing."""
+        """Return the state of a network that has read nothing."""
         return self.tier.initial_state(batch_size)
 
     def start(self, batch_size: int) -> Int64[Tensor, "B"]:
-        """Give the class to read before the first: no sample's, but one of its own."""
+        """Return the class to read before the first sample, which is not the class of any sample."""
         return torch.full((batch_size,), self.num_classes, device=self.embedding.weight.device)
 
     @contextmanager
@@ -137,14 +137,14 @@ class Sashimi(nn.Module):
             yield
 
     def _outputs(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N P"]:
-        # Likelihoods are differences of these numbers, so they are not rounded to bfloat16.
+        # Likelihoods are differences between these numbers, so do not round them to bfloat16.
         with torch.autocast(x.device.type, enabled=False):
             outputs: Tensor = self.projection(self.norm(x))
         return outputs
 
 
 def build_tier(config: SashimiConfig, depth: int = 0) -> Tier:
-    """Build a tier and, inside it, all slower ones."""
+    """Build a tier with all slower ones inside it."""
     pooled = None
     if depth < len(config.pool):
         narrow, wide, pool = config.width(depth), config.width(depth + 1), config.pool[depth]
@@ -165,6 +165,6 @@ def _layers(config: SashimiConfig, depth: int) -> list[nn.Module]:
 def previous_classes(classes: Int64[Tensor, "B N"], first: Int64[Tensor, "B"]) -> Int64[Tensor, "B N"]:
     """Shift classes right by one: what the network reads to predict them.
 
-    `first` is `model.start(batch)` at the start of a clip, and the last class of the segment before elsewhere.
+    `first` is `model.start(batch)` at the start of a clip, and the previous segment's last class elsewhere.
     """
     return torch.cat([first[:, None], classes[:, :-1]], dim=1)

@@ -34,19 +34,19 @@ logger = logging.getLogger(__name__)
 
 
 class RunPosition(NamedTuple):
-    """How far a run is."""
+    """How far a run has got."""
 
     epoch: int
-    """The epoch that is running, counted from 1."""
+    """The current epoch, counted from 1."""
     num_updates: int
-    """Updates done in it."""
+    """Updates done in this epoch."""
     history: list[dict[str, Metrics]]
     averages: Averages
-    """Of the metrics of this epoch so far, on this process."""
+    """The metrics of this epoch so far, on this process."""
 
 
 class Kept(Protocol):
-    """What a checkpoint covers beside registered attributes; it is read, and what it names is loaded in place."""
+    """What a checkpoint covers besides registered attributes; it is only read, and its parts are loaded in place."""
 
     @property
     def cfg(self) -> SolverConfig: ...
@@ -68,7 +68,7 @@ class Kept(Protocol):
 
 
 class Persistence:
-    """The checkpoints of one run; what they say of its position is given back, for the solver to take."""
+    """The checkpoints of one run; restoring one returns the position, for the solver to adopt."""
 
     def __init__(self, kept: Kept, registry: Registry) -> None:
         self._kept, self._registry = kept, registry
@@ -88,7 +88,7 @@ class Persistence:
         return f"the last good state is in {self._folder / LAST}"
 
     def save(self, position: RunPosition) -> None:
-        """Write the last state."""
+        """Save the current state."""
         kept = self._kept
         state = {
             "epoch": position.epoch,
@@ -141,9 +141,9 @@ class Persistence:
         return dict(read_state(path)["states"]) if self._registry.best and path.exists() else {}
 
     def restore(self) -> RunPosition | None:
-        """Load what the folder of the run holds and say how far it was.
+        """Load the state in the run's folder and return how far it had got.
 
-        None: the run begins, with the weights that `continue_from` names, if it names any.
+        None if the run starts from scratch, or from the weights of `continue_from`.
         """
         kept, own = self._kept, self._folder / LAST
         if kept.is_first_rank:
@@ -177,7 +177,7 @@ class Persistence:
             restore_random_state(state["random"][rank])
             averages = Averages.of([state["averages"][rank]])
         else:
-            # Batches stay the same; what each process draws (dropout) cannot.
+            # Batches stay the same, but the random draws of each process (dropout) cannot.
             logger.info("saved by %d processes, resumed by %d", len(state["random"]), world_size)
             averages = Averages.of(state["averages"] if rank == 0 else [])
         return RunPosition(state["epoch"], state["num_updates"], list(state["history"]), averages)

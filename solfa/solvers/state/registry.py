@@ -103,11 +103,11 @@ class Registry:
         return {name: state_of(self._attribute(name), sharded_by) for name in self.stateful}
 
     def load(self, states: Mapping[str, Any], names: Sequence[str] | None = None) -> None:
-        """Restore the stateful attributes, or those that are named; what is no object with a state is replaced."""
+        """Restore the stateful attributes, or those that are named; a value without a state is replaced."""
         sharded_by = self.sharding_module()
         for name in self.stateful if names is None else names:
             if name not in states:
-                raise ConfigError(f"checkpoint: it holds no {name!r}, which this solver registers as stateful")
+                raise ConfigError(f"checkpoint: it has no {name!r}, which this solver registers as stateful")
             self._set_attribute(name, load_state(name, self._attribute(name), states[name], sharded_by))
 
     def best_states(self) -> dict[str, Any]:

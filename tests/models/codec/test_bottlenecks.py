@@ -76,12 +76,12 @@ def test_codes_that_no_codebook_has_are_refused(config: BottleneckConfig) -> Non
     bottleneck, latents = prepared(config), torch.randn(1, 6, 4)
     codes = bottleneck.encode(latents)
     for wrong in (-1, config.codebook_size):
-        with pytest.raises(ConfigError, match=f"expected codes from 0 to {config.codebook_size - 1}"):
+        with pytest.raises(ConfigError, match=f"codes from 0 to {config.codebook_size - 1}, found"):
             bottleneck.decode(codes.index_fill(1, torch.tensor([2]), wrong))
-    with pytest.raises(ConfigError, match=f"of 1 to {config.num_codebooks} codebooks"):
+    with pytest.raises(ConfigError, match=f"1 to {config.num_codebooks} codebooks, found"):
         bottleneck.decode(torch.cat([codes, codes], dim=-1))
     for wrong in (0, config.num_codebooks + 1):
-        with pytest.raises(ConfigError, match=f"num_codebooks: expected 1 to {config.num_codebooks}, found {wrong}"):
+        with pytest.raises(ConfigError, match=f"num_codebooks: .*1 to {config.num_codebooks}, found {wrong}"):
             bottleneck.encode(latents, num_codebooks=wrong)
 
 
@@ -160,5 +160,5 @@ def test_a_gaussian_draws_in_training_around_the_means_it_encodes() -> None:
 
 def test_continuous_latents_have_no_codebooks_to_choose() -> None:
     bottleneck = prepared(Gaussian(latent_channels=5))
-    with pytest.raises(ConfigError, match="expected no num_codebooks for continuous latents, found 2"):
+    with pytest.raises(ConfigError, match=r"num_codebooks .*continuous latents, found 2"):
         bottleneck.encode(torch.randn(1, 6, 4), num_codebooks=2)

@@ -79,9 +79,9 @@ def cut(tensors: dict[str, Tensor]) -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (drop, r"missing bottleneck\.quantizer\.codebooks;"),
-        (add, r"unexpected encoder\.layers\.99\.conv\.bias;"),
-        (cut, r"shape decoder\.layers\.0\.conv\.bias \[31\] instead of \[32\];"),
+        (drop, r"missing bottleneck\.quantizer\.codebooks"),
+        (add, r"unexpected encoder\.layers\.99\.conv\.bias"),
+        (cut, r"shape decoder\.layers\.0\.conv\.bias \[31\] instead of \[32\]"),
     ],
 )
 def test_a_tensor_that_does_not_fit_is_named(
@@ -99,10 +99,10 @@ def test_a_tensor_that_does_not_fit_is_named(
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"model_type": "encodec"}, "expected model_type solfa_codec in config.json, found 'encodec'"),
-        ({"format_version": 2}, "expected format_version 1 in config.json, found 2"),
-        ({"model": None}, "expected a model in config.json, found None"),
-        ({"model": {"sample_rat": 8000}}, "sample_rat: unknown field, did you mean 'sample_rate'"),
+        ({"model_type": "encodec"}, "model_type solfa_codec .*found 'encodec'"),
+        ({"format_version": 2}, "format_version 1 .*found 2"),
+        ({"model": None}, "model .*found None"),
+        ({"model": {"sample_rat": 8000}}, "sample_rat: .*did you mean 'sample_rate'"),
     ],
 )
 def test_a_config_that_does_not_fit_is_refused(changes: dict[str, Any], fault: str, tmp_path: Path) -> None:

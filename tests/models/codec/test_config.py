@@ -39,5 +39,5 @@ def test_plain_values_choose_types_by_kind_and_survive_json() -> None:
 
 def test_a_misspelt_field_of_a_bottleneck_is_named() -> None:
     values = {"sample_rate": 16000, "bottleneck": {"kind": "rvq", "num_codeboks": 2}}
-    with pytest.raises(ConfigError, match="num_codeboks: unknown field, did you mean 'num_codebooks'"):
+    with pytest.raises(ConfigError, match=r"num_codeboks: .*did you mean 'num_codebooks'"):
         parse_config(CodecModelConfig, values, "codec")

@@ -86,12 +86,12 @@ def test_fewer_codebooks_are_the_first_ones(checkpoints: dict[str, Path]) -> Non
     ],
 )
 def test_a_bottleneck_that_the_checkpoint_does_not_have_is_refused(rvq: Rvq, checkpoints: dict[str, Path]) -> None:
-    with pytest.raises(ConfigError, match=f"expected a bottleneck of up to {K} codebooks of {V}"):
+    with pytest.raises(ConfigError, match=f"up to {K} codebooks of {V} .*found"):
         load_encodec(checkpoints["24khz"], rvq=rvq)
 
 
 def test_a_model_of_chunks_and_loudness_is_refused(checkpoints: dict[str, Path]) -> None:
-    with pytest.raises(ConfigError, match="expected normalize False, found True; start from the 24 kHz or the 32 kHz"):
+    with pytest.raises(ConfigError, match=r"normalize False, found True; .*24 kHz"):
         load_encodec(checkpoints["48khz"])
 
 

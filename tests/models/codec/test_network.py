@@ -72,7 +72,7 @@ def test_training_lessens_the_error(bottleneck: BottleneckConfig) -> None:
 
 def test_audio_that_does_not_fit_is_refused() -> None:
     model = tiny_model()
-    with pytest.raises(ConfigError, match=r"expected audio \[B, 1, N\] of at least one sample, found \[1, 2, 80\]"):
+    with pytest.raises(ConfigError, match=r"audio \[B, 1, N\] .*found \[1, 2, 80\]"):
         model.encode(torch.randn(1, 2, 80))
     with pytest.raises(ConfigError, match="at least one sample"):
         model(torch.randn(1, 1, 0))
@@ -82,6 +82,6 @@ def test_a_length_that_the_frames_do_not_have_is_refused() -> None:
     model = tiny_model()
     codes = model.encode(torch.randn(1, 1, 2 * HOP))
     for num_samples in (HOP, 2 * HOP + 1):
-        with pytest.raises(ConfigError, match="expected 41 to 80 samples for 2 frames"):
+        with pytest.raises(ConfigError, match=r"41 to 80 samples for 2 frames, found"):
             model.decode(codes, num_samples)
     assert model.decode(codes).shape == (1, 1, 2 * HOP)

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 
 import pytest
 import torch
@@ -85,11 +86,11 @@ def test_new_labels_are_refused_by_name_in_either_order():
     restored = make()
     restored.load_state_dict(state)
     restored.fit(["rock"])
-    with pytest.raises(ConfigError, match="'polka', 'ska' are not in the vocabulary of the checkpoint"):
+    with pytest.raises(ConfigError, match=r"'polka', 'ska' are .*vocabulary"):
         restored.fit(["rock", "ska", "polka"])
     grown = make()
     grown.fit(["ska", *GENRES])
-    with pytest.raises(ConfigError, match="'ska' is not in the vocabulary of the checkpoint"):
+    with pytest.raises(ConfigError, match=r"'ska' is .*vocabulary"):
         grown.load_state_dict(state)
     smaller = make()
     smaller.fit(["rock"])
@@ -103,10 +104,9 @@ def test_unknown_labels_share_a_row_and_are_named_once(caplog):
         tokens = conditioner.tokenize(["rok", "rok", "xyz"])
         conditioner.tokenize(["rok"])
     assert tokens["rows"].tolist() == [[UNKNOWN]] * 3
-    assert [record.message for record in caplog.records] == [
-        "labels of 'genre': 'rok' counts as unknown, did you mean 'rock'?",
-        "labels of 'genre': 'xyz' counts as unknown",
-    ]
+    near, far = (record.message for record in caplog.records)
+    assert re.search("'genre': 'rok' .*did you mean 'rock'", near)
+    assert "'genre': 'xyz' " in far and "did you mean" not in far
     found = conditioner.embed(tokens)
     assert found.embedding.eq(0).all(), "nothing trained that row"
     assert found.mask.all()
@@ -117,12 +117,12 @@ def test_given_vocabulary_needs_no_data_and_is_checked():
     assert not conditioner.learns
     assert conditioner.tokenize(["jazz", "polka"])["rows"].tolist() == [[2], [UNKNOWN]]
     for wrong in ([], ["rock", "rock"]):
-        with pytest.raises(ConfigError, match="at least one label, and each only once"):
+        with pytest.raises(ConfigError, match="at least one label"):
             make(wrong)
 
 
 def test_missing_vocabulary_and_missing_column_are_one_sentence():
-    with pytest.raises(ConfigError, match="the vocabulary is not known yet"):
+    with pytest.raises(ConfigError, match=r"labels of 'genre': .*vocabulary"):
         make().tokenize(["rock"])
-    with pytest.raises(ConfigError, match="labels of 'genre': no clip of the training data has a value there"):
+    with pytest.raises(ConfigError, match=r"labels of 'genre': .*column"):
         make().fit([None, [], ""])

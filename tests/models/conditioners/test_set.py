@@ -115,9 +115,9 @@ def test_moves_as_a_module_before_and_after_it_is_fitted(t5):
 
 
 def test_unknown_attribute_is_answered_with_the_nearest(conditioners):
-    with pytest.raises(ConfigError, match="attribute 'genr': the model has no such condition, did you mean 'genre'"):
+    with pytest.raises(ConfigError, match=r"'genr': .*did you mean 'genre'"):
         conditioners.tokenize([{"genr": "rock"}])
-    with pytest.raises(ConfigError, match="conditioner genre: the values of the training data are needed"):
+    with pytest.raises(ConfigError, match=r"conditioner genre: .*training data"):
         conditioners.fit({})
 
 
@@ -139,9 +139,9 @@ def test_config_knows_sources_dropouts_and_whether_it_needs_cross_attention(t5):
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"guidance_dropout": 0.1}, "guidance_dropout has no effect without conditioners"),
-        ({"conditioners": {"type": {"kind": "labels", "source": "type"}}}, "'type' cannot name an attribute"),
-        ({"conditioners": {"a.b": {"kind": "labels", "source": "b"}}}, "'a.b' cannot name an attribute"),
+        ({"guidance_dropout": 0.1}, "guidance_dropout .*set it to 0"),
+        ({"conditioners": {"type": {"kind": "labels", "source": "type"}}}, "'type' cannot"),
+        ({"conditioners": {"a.b": {"kind": "labels", "source": "b"}}}, r"'a\.b' cannot"),
         ({"conditioners": {"a": {"kind": "text", "encodr": "t5"}}}, "did you mean 'encoder'"),
         ({"conditioners": {"a": {"kind": "chroma"}}}, "'text' or 'labels' or 'number'"),
     ],

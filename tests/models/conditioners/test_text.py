@@ -1,6 +1,7 @@
 """Text conditions: frozen encoders, batches that change nothing, zeros for what is absent."""
 
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -134,9 +135,8 @@ def test_long_text_loses_its_end_and_that_is_said(bert, make_text, caplog):
         conditioner.tokenize(["rain " * 50])
     assert tokens["mask"].sum(dim=1).tolist() == [12, 3]
     assert tokens["ids"][0, -1] == tokens["ids"][1, 2], "the end marker must survive"
-    assert [record.message for record in caplog.records] == [
-        "texts longer than 12 tokens lose their end, for example the 42 tokens of " + repr("drum " * 40)[:60]
-    ]
+    (record,) = caplog.records
+    assert re.search(rf"longer than 12 tokens .*42 tokens of {repr('drum ' * 40)[:60]}$", record.message)
     assert conditioner.embed(tokens).embedding.shape == (2, 12, 16)
 
 
@@ -151,7 +151,7 @@ def test_lists_are_joined_and_other_values_refused(t5, make_text):
     assert torch.equal(
         conditioner.tokenize([["loud", None, "drum "]])["ids"], conditioner.tokenize(["loud, drum"])["ids"]
     )
-    with pytest.raises(ConfigError, match="text of 'keywords': expected a text or a list of texts, found 7"):
+    with pytest.raises(ConfigError, match=r"text of 'keywords': .*found 7"):
         conditioner.tokenize([7])
 
 
@@ -181,11 +181,11 @@ def test_incomplete_encoder_is_refused_by_name(t5, tmp_path, make_text):
 
 def test_places_without_an_encoder_are_answered_with_one_sentence(tmp_path, make_text, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ConfigError, match="holds no config that transformers knows"):
+    with pytest.raises(ConfigError, match=r"^text encoder .*no config"):
         make_text(tmp_path)
     with pytest.raises(ConfigError, match="no such directory"):
         make_text(tmp_path / "nowhere")
-    with pytest.raises(ConfigError, match="not a local directory"):
+    with pytest.raises(ConfigError, match=r"nobody/nothing: .*Hub.*network"):
         make_text("nobody/nothing")
 
 
@@ -193,8 +193,8 @@ def test_places_without_an_encoder_are_answered_with_one_sentence(tmp_path, make
     ("settings", "sentence"),
     [
         ({"fuse": "sum"}, "set pool: mean"),
-        ({"cache": "none", "cache_dtype": "float16"}, "cache_dtype has no effect"),
-        ({"dropout": 1.5}, "dropout: Input should be less than or equal to 1"),
+        ({"cache": "none", "cache_dtype": "float16"}, "cache_dtype .*cache: none"),
+        ({"dropout": 1.5}, "dropout: .*found 1.5"),
         ({"pol": "mean"}, "did you mean 'pool'"),
     ],
 )

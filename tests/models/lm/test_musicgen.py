@@ -145,12 +145,12 @@ def test_saving_asks_for_what_belongs_to_the_layout_and_overwrites_nothing(
     whole_musicgen: Path, bare_musicgen: Path, tmp_path: Path
 ) -> None:
     loaded = load_musicgen(whole_musicgen)
-    with pytest.raises(ConfigError, match=r"expected the text_projection for the layout of .*, found none"):
+    with pytest.raises(ConfigError, match=r"text_projection .*, found none"):
         save_musicgen(loaded.model, tmp_path / "out", source=whole_musicgen)
-    with pytest.raises(ConfigError, match="expected no text_projection for the layout of a bare decoder, found one"):
+    with pytest.raises(ConfigError, match=r"no text_projection .*bare decoder, found one"):
         save_musicgen(loaded.model, tmp_path / "out", text_projection=loaded.text_projection)
     config = loaded.config.model_copy(update={"num_layers": 1})
-    with pytest.raises(ConfigError, match="has num_layers 3, the model 1"):
+    with pytest.raises(ConfigError, match=r"num_layers 3, .*1; pass the checkpoint"):
         save_musicgen(CodecLM(config), tmp_path / "out", source=bare_musicgen)
     (tmp_path / "there").mkdir()
     with pytest.raises(ConfigError, match="already exists"):

@@ -40,7 +40,7 @@ def cut_tensor(tensors: dict[str, Tensor]) -> None:
     [
         (drop_tensor, r"missing model\.decoder\.layers\.1\.fc2\.weight;"),
         (add_tensor, r"unexpected model\.decoder\.layers\.3\.fc2\.weight;"),
-        (cut_tensor, r"shape lm_heads\.2\.weight \[15, 16\] instead of \[16, 16\];"),
+        (cut_tensor, r"shape lm_heads\.2\.weight \[15, 16\] instead of \[16, 16\]"),
     ],
 )
 def test_a_tensor_that_does_not_fit_is_named(
@@ -68,7 +68,7 @@ def test_shards_and_torch_files_load_like_one_safetensors_file(
     with pytest.raises(ConfigError, match="shard index"):
         load_musicgen(tmp_path / "shards")
     torch.save({"model": Path()}, tmp_path / "torch" / "pytorch_model.bin")
-    with pytest.raises(ConfigError, match="found code in it"):
+    with pytest.raises(ConfigError, match="code in it"):
         load_musicgen(tmp_path / "torch")
 
 
@@ -94,7 +94,7 @@ def test_a_position_table_of_older_files_is_compared_and_computed(
     assert loaded.report.computed == (name,) and "1 computed" in str(loaded.report)
     assert torch.equal(our_logits(loaded, tokens, None), our_logits(load_musicgen(bare_musicgen), tokens, None))
     save_file(tensors | {name: module.weights + 0.1}, tmp_path / "old" / "model.safetensors")
-    with pytest.raises(ConfigError, match=f"expected sinusoids in {name}"):
+    with pytest.raises(ConfigError, match=f"sinusoids in {name}"):
         load_musicgen(tmp_path / "old")
 
 
@@ -109,11 +109,11 @@ def test_half_precision_files_become_float32(bare_musicgen: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"audio_channels": 2}, "expected a mono MusicGen, found audio_channels 2"),
+        ({"audio_channels": 2}, "mono.*found audio_channels 2"),
         ({"activation_function": "relu"}, "activation_function.*'gelu'"),
-        ({"pad_token_id": 0}, "expected pad_token_id and bos_token_id 16"),
-        ({"model_type": "musicgen_melody"}, "found 'musicgen_melody'; of the MusicGen family"),
-        ({"num_attention_heads": 5}, "a dim that num_heads divides"),
+        ({"pad_token_id": 0}, "pad_token_id and bos_token_id 16"),
+        ({"model_type": "musicgen_melody"}, "found 'musicgen_melody'; .*-melody"),
+        ({"num_attention_heads": 5}, "dim .*num_heads"),
     ],
 )
 def test_an_architecture_that_is_not_this_one_is_refused(
@@ -135,7 +135,7 @@ def test_what_transformers_does_not_use_changes_nothing_and_other_dropouts_are_s
     (tmp_path / "other" / "config.json").write_text(json.dumps(config))
     with caplog.at_level(logging.WARNING, logger="solfa"):
         loaded = load_musicgen(tmp_path / "other")
-    assert "layerdrop 0.2 is not applied" in caplog.text
+    assert "layerdrop 0.2" in caplog.text
     theirs = their_logits(tmp_path / "other", tokens, None)
     assert (our_logits(loaded, tokens, None) - theirs).abs().max() < 1e-4
     assert loaded.config.dropout == 0.3 and load_musicgen(tmp_path / "other", dropout=0.0).config.dropout == 0.0
@@ -151,7 +151,7 @@ def test_a_hub_id_is_loaded_from_the_cache_or_answered(
     (root / "refs").mkdir()
     (root / "refs" / "main").write_text("0" * 40)
     assert load_musicgen("someone/musicgen").report == load_musicgen(whole_musicgen).report
-    with pytest.raises(ConfigError, match="someone/other: not a local directory") as caught:
+    with pytest.raises(ConfigError, match=r"someone/other: .*Hub.*network") as caught:
         load_musicgen("someone/other")
     assert isinstance(caught.value.__cause__, OSError)
 
@@ -161,8 +161,8 @@ def test_a_place_without_a_checkpoint_is_answered(whole_musicgen: Path, tmp_path
         load_musicgen(tmp_path / "nothing")
     with pytest.raises(ConfigError, match=r"config\.json: no such file"):
         load_musicgen(tmp_path)
-    with pytest.raises(ConfigError, match="no revisions, found 'main'"):
+    with pytest.raises(ConfigError, match=r"revision.*found 'main'"):
         load_musicgen(whole_musicgen, revision="main")
     shutil.copyfile(whole_musicgen / "config.json", tmp_path / "config.json")
-    with pytest.raises(ConfigError, match=r"expected model\.safetensors or pytorch_model\.bin"):
+    with pytest.raises(ConfigError, match=r"model\.safetensors or pytorch_model\.bin"):
         load_musicgen(tmp_path)

@@ -186,34 +186,34 @@ def test_cross_entropy_sums_the_nats_of_each_codebook_where_unmasked() -> None:
 
 def test_a_dataset_fills_in_the_sizes_or_contradicts_them() -> None:
     config = CodecLMConfig(dim=16, num_layers=1, num_heads=2, ffn_dim=16)
-    with pytest.raises(ConfigError, match="expected num_codebooks and codebook_size, found None and None"):
+    with pytest.raises(ConfigError, match=r"num_codebooks and codebook_size, found None and None"):
         CodecLM(config)
     sized = config.sized(4, 1024)
     assert sized.codes_shape == (4, 1024) and sized.special == 1024 and sized.cross_attention is False
     assert sized.sized(4, 1024) == sized
     assert config.sized(4, 1024, cross_attention=True).cross_attention is True
-    with pytest.raises(ConfigError, match=r"model\.codebook_size: the dataset has 2048, found 1024"):
+    with pytest.raises(ConfigError, match=r"model\.codebook_size: .*2048, found 1024"):
         sized.sized(4, 2048)
-    with pytest.raises(ConfigError, match=r"model\.num_codebooks: the dataset has 8, found 4"):
+    with pytest.raises(ConfigError, match=r"model\.num_codebooks: .*8, found 4"):
         sized.sized(8, 1024)
-    with pytest.raises(ConfigError, match=r"model\.cross_attention: a conditioner has fuse=cross, found false"):
+    with pytest.raises(ConfigError, match=r"model\.cross_attention: .*fuse=cross.*found false"):
         sized.sized(4, 1024, cross_attention=True)
 
 
 def test_a_condition_to_attend_needs_cross_attention() -> None:
     model = make_model(cross_attention=False)
-    with pytest.raises(ConfigError, match="no cross-attention"):
+    with pytest.raises(ConfigError, match=r"cross-attention.*set cross_attention"):
         model(make_tokens(3), make_conditions())
 
 
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"num_heads": 3}, "a dim that num_heads divides, found 16 and 3"),
-        ({"num_heads": 16, "positions": {"kind": "rope"}}, "an even dim / num_heads for rope, found 1"),
+        ({"num_heads": 3}, "dim .*num_heads, found 16 and 3"),
+        ({"num_heads": 16, "positions": {"kind": "rope"}}, "dim / num_heads .*rope, found 1"),
         ({"positions": {"kind": "learned"}}, "sinusoidal.*rope"),
         ({"dropout": 1.0}, "dropout"),
-        ({"num_layer": 3}, "unknown field, did you mean 'num_layers'"),
+        ({"num_layer": 3}, "num_layer: .*did you mean 'num_layers'"),
     ],
 )
 def test_a_config_that_cannot_be_built_is_refused(changes: dict[str, object], fault: str) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def test_a_donor_with_something_that_is_no_number_is_refused(
     weights = load_file(broken / "model.safetensors")
     weights[f"model.{name}"].view(-1)[3] = torch.nan
     save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ConfigError, match=r"^MoT: expected finite weights, found .* \(loaded from donor .*\) with a"):
+    with pytest.raises(ConfigError, match=r"^MoT: .*NaN.* \(loaded from donor .*\)"):
         build(base, broken)
 
 
@@ -111,12 +112,12 @@ def test_a_donor_whose_codes_are_others_gives_its_layers_alone(
         model = build(base, donor, codebook_size=V + 1)
     assert not model.takes_tables and model.report.origins["vocabulary.heads"].way == "initialised"
     assert model.report.origins["layers.0.ffn.fc1.weight"].source == "donor layers.0.fc1.weight"
-    assert f"its {K} codebooks of {V} are not used for {K} of {V + 1}" in caplog.text
+    assert re.search(f"donor .* {K} codebooks of {V} .* {K} of {V + 1}", caplog.text)
 
 
 def test_a_donor_that_would_give_nothing_is_refused(base: Path, donor: Path) -> None:
     for settings in ({"codebook_size": V + 1}, {"num_codebooks": 2}, {"layout": LAYOUTS[3]}):
-        with pytest.raises(ConfigError, match=r"^model\.donor: .* would give nothing: ffn copy takes no layers"):
+        with pytest.raises(ConfigError, match=r"^model\.donor: .*ffn copy .*leave the donor out"):
             build(base, donor, ffn={"kind": "copy"}, **settings)
 
 
@@ -127,12 +128,12 @@ def test_loading_is_reported(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_sizes_must_be_known() -> None:
-    with pytest.raises(ConfigError, match="expected num_codebooks and codebook_size, found 3 and None"):
+    with pytest.raises(ConfigError, match=r"num_codebooks and codebook_size, found 3 and None"):
         build("//tiny", codebook_size=None)
 
 
 def test_delays_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"each of the 3 codebooks, found 2 \[0, 1\]"):
+    with pytest.raises(ConfigError, match=r"3 codebooks, found 2 \[0, 1\]"):
         build("//tiny", layout={"kind": "delay", "delays": [0, 1]})
 
 

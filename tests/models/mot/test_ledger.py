@@ -37,9 +37,9 @@ def test_a_ledger_poisons_what_it_is_opened_for() -> None:
 
 
 def test_a_parameter_that_was_forgotten_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"^somewhere: 1 parameters were never written, the first is second\.weight$"):
+    with pytest.raises(ConfigError, match=r"^somewhere: 1 parameters .*second\.weight$"):
         written(TwoParts()).close("somewhere")
-    with pytest.raises(ConfigError, match=r"3 parameters were never written, the first is first\.weight$"):
+    with pytest.raises(ConfigError, match=r"3 parameters .*first\.weight$"):
         Ledger(TwoParts()).close("somewhere")
 
 
@@ -49,13 +49,13 @@ def test_a_checkpoint_with_something_that_is_no_number_is_named(value: float) ->
     broken[7, 1] = value
     ledger = written(module)
     ledger.load(module.second.weight, broken, "file second")
-    with pytest.raises(ConfigError, match=r"found second\.weight \(loaded from file second\) with a value that is not"):
+    with pytest.raises(ConfigError, match=r"NaN .*second\.weight \(loaded from file second\)"):
         ledger.close("somewhere")
 
 
 def test_a_tensor_of_another_shape_is_refused() -> None:
     module = TwoParts()
-    with pytest.raises(ConfigError, match=r"^file x: expected the shape \[400, 2\], found \[2, 400\]"):
+    with pytest.raises(ConfigError, match=r"^file x: .*\[400, 2\], found \[2, 400\]"):
         written(module).load(module.second.weight, torch.zeros(2, 400), "file x")
 
 
@@ -78,7 +78,7 @@ def test_the_report_says_from_what_each_parameter_came_and_which_are_trained() -
     }
     assert report.trained == {"second.weight"} and (report.num_trained, report.num_frozen) == (800, 8)
     assert str(report) == (
-        "2 tensors initialised, 1 tensors loaded; 800 parameters trained, 8 of the audio side frozen"
+        "2 tensors initialised, 1 tensors loaded; 800 parameters trained, 8 frozen on the audio side"
     )
     assert torch.equal(module.first.weight, torch.ones(2, 3)) and (module.first.bias == 0.5).all()
     assert 0.22 < module.second.weight.std() < 0.28 and abs(module.second.weight.mean()) < 0.04

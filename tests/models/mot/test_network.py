@@ -100,7 +100,7 @@ def test_any_pieces_through_a_cache_equal_one_call(
 def test_a_cache_counts_the_text(base: Path) -> None:
     model = make_mot(base)
     cache = model.new_cache(3, 9)
-    with torch.no_grad(), pytest.raises(ConfigError, match="expected at most 9 steps, found 10"):
+    with torch.no_grad(), pytest.raises(ConfigError, match="at most 9 steps, found 10"):
         model.hidden(make_tokens(5), prefix_of(model), cache)
 
 

@@ -105,15 +105,13 @@ def test_another_base_or_donor_is_refused_with_both_named(
     known, other = fresh_base(base).fingerprint[:12], fresh_base(other_base).fingerprint[:12]
     model = make_mot(other_base, donor)
     before = logits(model)
-    with pytest.raises(
-        ConfigError, match=rf"^model\.base: .* with the base {known}, found {other}; give the checkpoint"
-    ):
+    with pytest.raises(ConfigError, match=rf"^model\.base: .* base {known}, found {other}; .*checkpoint"):
         model.load_state_dict(state)
     assert torch.equal(logits(model), before), "nothing was loaded"
     known, other = read_donor(donor).fingerprint[:12], read_donor(other_donor).fingerprint[:12]
-    with pytest.raises(ConfigError, match=rf"^model\.donor: .* with the donor {known}, found {other};"):
+    with pytest.raises(ConfigError, match=rf"^model\.donor: .* donor {known}, found {other};"):
         make_mot(base, other_donor).load_state_dict(state)
-    with pytest.raises(ConfigError, match=rf"^model\.donor: .* with the donor {known}, found none;"):
+    with pytest.raises(ConfigError, match=rf"^model\.donor: .* donor {known}, found none;"):
         load_module("model", make_mot(base, layout=LAYOUTS[3]), make_mot(base, donor, layout=LAYOUTS[3]).state_dict())
 
 
@@ -123,17 +121,17 @@ def test_a_state_without_something_that_was_trained_is_refused(forgotten: str, b
     state = {name: value for name, value in model.state_dict().items() if name != forgotten}
     with pytest.raises(RuntimeError, match=f"Missing key.*{forgotten}"):
         model.load_state_dict(state)
-    with pytest.raises(StoreError, match=rf"^model\.{forgotten}: missing from the checkpoint"):
+    with pytest.raises(StoreError, match=rf"^model\.{forgotten}: missing .*checkpoint"):
         load_module("model", model, state)
 
 
 def test_a_trained_donor_is_not_lost_in_a_model_that_freezes_it(base: Path, donor: Path) -> None:
     trained, frozen = make_mot(base, donor, train_donor=True), make_mot(base, donor)
     before = logits(frozen)
-    with pytest.raises(ConfigError, match=r"^model\.train_donor: found .*, which is frozen here; set it to true"):
+    with pytest.raises(ConfigError, match=r"^model\.train_donor: .*frozen.*; set it to true"):
         frozen.load_state_dict(trained.state_dict())
     assert torch.equal(logits(frozen), before)
-    with pytest.raises(StoreError, match="missing from the checkpoint"):
+    with pytest.raises(StoreError, match=r"missing .*checkpoint"):
         load_module("model", trained, frozen.state_dict())
 
 

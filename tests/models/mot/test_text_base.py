@@ -93,9 +93,8 @@ def test_a_long_text_loses_its_end_and_that_is_said_once(base: Path, caplog: pyt
         assert loaded.tokenize("four", 5) == loaded.tokenize("four", 9) and not caplog.records
         assert loaded.tokenize("longer", 4) == loaded.tokenize("lon", 4)
         loaded.tokenize("longest", 4)
-    assert [record.message for record in caplog.records] == [
-        "texts longer than 4 tokens lose their end, the first is 'longer'"
-    ]
+    (record,) = caplog.records
+    assert "4 tokens" in record.message and "'longer'" in record.message
 
 
 def llama3_angle(position: int, pair: int, scaled: bool) -> float:
@@ -155,7 +154,7 @@ def test_an_answer_is_the_greedy_one_of_transformers(base: Path) -> None:
 def test_nothing_cannot_be_answered_by_a_base_whose_texts_begin_with_nothing(base: Path) -> None:
     loaded, tokenizer = fresh_base(base), tiny_tokenizer()
     loaded.tokenizer = lambda text, verbose: {"input_ids": tokenizer(text)["input_ids"][1:]}
-    with pytest.raises(ConfigError, match=r"^text: expected something to continue, found an empty one"):
+    with pytest.raises(ConfigError, match=r"^text: .*found an empty one"):
         loaded.answer("")
 
 
@@ -222,16 +221,16 @@ def break_the_tokenizer(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "fault"),
     [
-        (drop, r".*missing model\.layers\.1\.mlp\.up_proj\.weight;"),
-        (add, r".*unexpected model\.layers\.1\.mlp\.gates;"),
-        (reshape, r".*shape model\.norm\.weight \[.*\] instead of \[.*\];"),
-        (poison, r"expected finite weights, found model\.layers\.2\.self_attn\.q_proj\.weight"),
-        (cut, r"could not be read as a language model with its tokenizer \(.*metadata"),
-        (cut_the_header, r"could not be read as a language model with its tokenizer \(.*header"),
-        (forget_the_weights, r"could not be read .*model\.safetensors"),
-        (forget_the_config, r"could not be read .*config\.json"),
-        (forget_the_tokenizer, r"could not be read .*tokenizer"),
-        (break_the_tokenizer, r"could not be read .*tokenizer"),
+        (drop, r"missing model\.layers\.1\.mlp\.up_proj\.weight"),
+        (add, r"unexpected model\.layers\.1\.mlp\.gates"),
+        (reshape, r"shape model\.norm\.weight \[.*\] instead of \[.*\]"),
+        (poison, r"NaN .*model\.layers\.2\.self_attn\.q_proj\.weight"),
+        (cut, r"not readable .*\(.*metadata"),
+        (cut_the_header, r"not readable .*\(.*header"),
+        (forget_the_weights, r"not readable .*model\.safetensors"),
+        (forget_the_config, r"not readable .*config\.json"),
+        (forget_the_tokenizer, r"not readable .*\(.*tokenizer"),
+        (break_the_tokenizer, r"not readable .*tokenizer"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -241,7 +240,7 @@ def test_a_broken_directory_is_refused_in_one_sentence(
     directory = tmp_path / "broken"
     shutil.copytree(base, directory)
     damage(directory)
-    with pytest.raises(ConfigError, match=f"^base {directory}: {fault}") as refused:
+    with pytest.raises(ConfigError, match=f"^base {directory}: .*{fault}") as refused:
         load_base(str(directory))
     assert "\n" not in str(refused.value)
 
@@ -257,10 +256,10 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
     sizes = {"vocab_size": 20, "n_embd": 8, "n_layer": 1, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0}
     GPT2LMHeadModel(GPT2Config(**sizes)).save_pretrained(tmp_path / "gpt2")
     tiny_tokenizer().save_pretrained(tmp_path / "gpt2")
-    with pytest.raises(ConfigError, match=r"^base .*gpt2: expected a model of the Llama architecture .*, found gpt2;"):
+    with pytest.raises(ConfigError, match=r"^base .*gpt2: .*Llama .*, found gpt2;"):
         load_base(str(tmp_path / "gpt2"))
     directory = write_base(tmp_path / "relu", hidden_act="relu")
-    with pytest.raises(ConfigError, match=r"^base .*relu: expected the activation silu, found relu$"):
+    with pytest.raises(ConfigError, match=r"^base .*relu: .*silu, found relu$"):
         load_base(str(directory))
 
 
@@ -268,8 +267,8 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
     ("content", "fault"),
     [
         (None, "no such file$"),
-        (b"", r"could not be read as a language model with its tokenizer \("),
-        (b"nonsense" * 9, r"could not be read as a language model with its tokenizer \("),
+        (b"", r"not readable .*\("),
+        (b"nonsense" * 9, r"not readable .*\("),
     ],
     ids=["absent", "empty", "nonsense"],
 )

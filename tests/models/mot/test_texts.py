@@ -46,7 +46,7 @@ def test_the_template_stands_around_a_text_and_not_around_none(base: Path) -> No
 
 
 def test_a_template_needs_a_slot() -> None:
-    with pytest.raises(ValidationError, match=r"expected a template with {text} in it, found 'a song'"):
+    with pytest.raises(ValidationError, match=r"{text} .*found 'a song'"):
         TextsConfig(template="a song")
 
 
@@ -54,9 +54,8 @@ def test_a_text_is_cut_to_its_first_tokens_and_that_is_said_once(base: Path, cap
     texts = make_texts(base, max_tokens=5)
     with caplog.at_level(logging.WARNING):
         assert texts.tokenize("longer than that") == texts.tokenize("longest") == texts.tokenize("long")
-    assert [record.message for record in caplog.records] == [
-        "texts longer than 5 tokens lose their end, the first is 'longer than that'"
-    ]
+    (record,) = caplog.records
+    assert "5 tokens" in record.message and "'longer than that'" in record.message
     assert texts.prefix(["longer than that"]).num_steps == 5
 
 

@@ -46,7 +46,7 @@ def test_a_head_is_chosen_by_its_kind() -> None:
     assert isinstance(WithHead().output_head.build(256), CategoricalHead)
     chosen = parse_config(WithHead, {"output_head": {"kind": "dml"}}, "test").output_head.build(65536)
     assert isinstance(chosen, DmlHead) and (chosen.num_classes, chosen.num_parameters) == (65536, 30)
-    with pytest.raises(ConfigError, match=r"n_mixtures: .*greater than 0, found 0"):
+    with pytest.raises(ConfigError, match=r"n_mixtures: .*found 0"):
         parse_config(WithHead, {"output_head": {"kind": "dml", "n_mixtures": 0}}, "test")
 
 
@@ -154,7 +154,7 @@ def test_temperature_zero_draws_the_most_probable_class(head: OutputHead, semant
     drawn = head.draw(outputs, torch.Generator(), 0.0, semantics)
     assert torch.equal(drawn, head.pmf(outputs).argmax(-1))
     assert not torch.equal(drawn, head.draw(outputs, torch.Generator(), 0.5, semantics))
-    with pytest.raises(ConfigError, match="temperature: expected a number of at least 0, found -1"):
+    with pytest.raises(ConfigError, match=r"temperature: .*found -1"):
         head.draw(outputs, torch.Generator(), -1.0, semantics)
 
 

@@ -180,7 +180,7 @@ def test_a_stepper_made_after_an_update_has_the_new_weights() -> None:
 @pytest.mark.parametrize("classes", [[0, V + 1], [-1, 0], [0]])
 def test_what_is_no_class_is_refused(classes: list[int]) -> None:
     stepper = make_stepper(make_model(), HEADS["categorical"], 2)
-    with pytest.raises(ConfigError, match=f"expected 2 from 0 to {V}"):
+    with pytest.raises(ConfigError, match=f"^classes: .*2 from 0 to {V}"):
         stepper.step(torch.tensor(classes))
 
 
@@ -194,7 +194,7 @@ def test_the_kernel_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("compiler", "reason"), [("no-such-compiler", "does not run"), ("false", "no C compiler that answers")]
+    ("compiler", "reason"), [("no-such-compiler", "does not run"), ("false", "'false' does not work")]
 )
 def test_without_a_compiler_the_log_says_so(
     compiler: str, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -203,7 +203,7 @@ def test_without_a_compiler_the_log_says_so(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with caplog.at_level(logging.WARNING):
         assert fused_stepper(make_model(), HEADS["dml"], 1) is None
-    assert reason in caplog.text and "generation steps through PyTorch" in caplog.text
+    assert reason in caplog.text and "PyTorch" in caplog.text
 
 
 def test_a_compiler_that_fails_is_quoted(

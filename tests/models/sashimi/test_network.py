@@ -264,8 +264,8 @@ def test_one_pattern_finds_the_dynamics_and_nothing_there_decays() -> None:
 @pytest.mark.parametrize(
     ("settings", "fault"),
     [
-        ({"pool": [4, 1]}, r"pools of 2 steps or more, found \[4, 1\]"),
-        ({"dt_min": 0.5}, "dt_min up to dt_max, found 0.5 and 0.1"),
+        ({"pool": [4, 1]}, r"pools .*found \[4, 1\]"),
+        ({"dt_min": 0.5}, "dt_min .*dt_max, found 0.5 and 0.1"),
         ({"d_state": 5}, "multiple of 2"),
         ({"tie": "n_ssm"}, "tied"),
     ],
@@ -277,7 +277,7 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, object], fault:
 
 def test_the_number_of_classes_comes_from_the_dataset_or_agrees_with_it() -> None:
     assert SashimiConfig().sized(256).num_classes == SashimiConfig(num_classes=256).sized(256).num_classes == 256
-    with pytest.raises(ConfigError, match="the dataset has 256, found 64"):
+    with pytest.raises(ConfigError, match=r"num_classes: .*256, found 64"):
         SashimiConfig(num_classes=64).sized(256)
-    with pytest.raises(ConfigError, match="expected a number, found none"):
+    with pytest.raises(ConfigError, match=r"num_classes: .*found none"):
         Sashimi(SashimiConfig(), 256)

@@ -1,7 +1,7 @@
-"""Generation with SaShiMi in one C function: the whole network, the draw, and the draw read again, sample by sample.
+"""Generate with SaShiMi in one C function: run the network, draw, and feed the draw back, sample by sample.
 
-Stepping in PyTorch spends its time on dispatch: hundreds of small operations a sample. Here, the weights are packed
-into one piece of memory and a small C kernel goes through them; the system's C compiler builds it at first use. Where
-there is none, or the model is not one that the kernel knows, `fused_stepper` says so in the log and gives None, and
+In PyTorch, a step spends its time on dispatch: hundreds of small operations per sample. Here, the weights are packed
+into one block of memory for a small C kernel, which the system's C compiler builds on first use. If there is no
+compiler, or the kernel does not support the model, `fused_stepper` says so in the log and returns None, and
 `Sashimi.step` does the same work slowly.
 """

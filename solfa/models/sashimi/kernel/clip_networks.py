@@ -1,4 +1,4 @@
-"""Networks for the C kernel: one set of weights, and for each group of clips a memory of its own."""
+"""Networks for the C kernel: one set of weights, and separate memory for each group of clips."""
 
 import ctypes
 import math
@@ -17,7 +17,7 @@ from solfa.ops import logistic_mixture
 
 
 class TierWeights(NamedTuple):
-    """Where the weights of a tier begin."""
+    """Where the weights of a tier start."""
 
     down: int
     down_pool: int
@@ -26,7 +26,7 @@ class TierWeights(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """All weights, in one piece of memory, and where each part begins."""
+    """All weights in one block of memory, and where each part starts."""
 
     memory: Float32[Tensor, "_"]
     embedding: int
@@ -45,7 +45,7 @@ def tiers_of(model: Sashimi) -> list[Tier]:
 
 @torch.no_grad()
 def pack_weights(model: Sashimi) -> Weights:
-    """Copy the weights as they are now."""
+    """Copy the current weights."""
     parts = [pack_rows(model.embedding.weight), pack_rows(torch.stack([model.norm.weight, model.norm.bias]))]
     parts.append(pack_linear(model.projection))
     for tier in tiers_of(model):
@@ -64,7 +64,7 @@ def pack_weights(model: Sashimi) -> Weights:
 
 
 def grid_of(head: OutputHead) -> structures.Grid:
-    """Describe on what the kernel draws from a mixture; for all other heads, nothing."""
+    """Describe the mixture that the kernel draws from; empty for all other heads."""
     if not isinstance(head, DmlHead):
         return structures.Grid()
     steps = (head.num_classes - 1) / 2
@@ -114,7 +114,7 @@ class ClipGroup:
         self._tiers[at] = structures.Tier(*sizes, *self._weights.tiers[at], *memories, *scratch)
 
     def load(self, state: SashimiState, clips: slice) -> None:
-        """Take over the state of some clips."""
+        """Load the state of some clips."""
         for module, tier, memory in zip(self._modules, self._tiers, self._states, strict=True):
             layers = [layer for layer in (*module.down, *module.up) if isinstance(layer, SsmLayer)]
             kept = [part for part in (*state.down, *state.up) if part is not None]
@@ -131,7 +131,7 @@ class ClipGroup:
 
 
 def _copy_rows(rows: Tensor, address: int, tier: structures.Tier, begin: int) -> None:
-    """Copy channels of some steps into a buffer of the kernel's, [clip][pool][padded], from a step on."""
+    """Copy the channels of some steps into one of the kernel's buffers, [clip][pool][padded], starting at a step."""
     shape = (len(rows), tier.pool, tier.padded)
     memory = (ctypes.c_float * math.prod(shape)).from_address(address)
     buffer = torch.frombuffer(memory, dtype=torch.float32).view(shape)

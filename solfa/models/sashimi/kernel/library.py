@@ -1,7 +1,7 @@
-"""The C kernel as a library of this process: compiled at first use, for this machine, into the user's cache folder.
+"""Load the C kernel, compiled on first use for this machine and kept in the user's cache folder.
 
-The library's name is a digest of the source, of the options and of all that the compiler says about itself and the
-processor, so that machines with one home folder, another compiler or another version never load each other's code.
+The library's name is a digest of the source, the options and everything the compiler says about itself and the
+processor, so that machines that share a home folder, or another compiler or version, never load each other's code.
 """
 
 import ctypes
@@ -20,10 +20,10 @@ _logger = logging.getLogger(__name__)
 
 _FOLDER = Path(__file__).parent
 _SOURCES = ("network.c", "vectors.h", "linear.h", "ssm.h", "draw.h")
-# Not -ffast-math: it may reorder sums and takes infinities for impossible. Contraction only makes multiply-adds fused.
+# Not -ffast-math: it may reorder sums and assumes there are no infinities. Contraction only fuses multiply-adds.
 _OPTIONS = ("-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
 _NATIVE: tuple[tuple[str, ...], ...] = (("-march=native",), ("-mcpu=native",), ())
-"""How compilers are asked for all that this processor can; the first that is understood is taken."""
+"""How to ask a compiler for everything this processor supports; the first that it understands is used."""
 _TIMEOUT_SECONDS = 120
 
 
@@ -32,11 +32,11 @@ class NoKernelError(Exception):
 
 
 def load_kernel() -> ctypes.CDLL:
-    """Compile the kernel, unless that was done before, and load it; `CC` names the compiler, `cc` if it is not set."""
+    """Compile the kernel, unless that was done before, and load it; `CC` names the compiler, `cc` by default."""
     try:
         folder = cache_folder()
     except RuntimeError as error:
-        raise NoKernelError(f"there is no folder to keep it in ({error}); name one in XDG_CACHE_HOME") from error
+        raise NoKernelError(f"there is no folder to keep it in ({error}); set XDG_CACHE_HOME to one") from error
     return _load(os.environ.get("CC") or "cc", folder)
 
 
@@ -56,15 +56,15 @@ def _load(compiler: str, folder: Path) -> ctypes.CDLL:
     path = folder / f"sashimi-{digest.hexdigest()[:16]}.so"
     try:
         if not path.exists():
-            _logger.info("compiling the generation kernel with %s, once", compiler)
+            _logger.info("compiling the generation kernel with %s (only once)", compiler)
             _compile([*command, *options], path)
         return _declared(ctypes.CDLL(str(path)))
     except OSError as error:
-        raise NoKernelError(f"the compiled kernel could not be kept or loaded ({error})") from error
+        raise NoKernelError(f"the compiled kernel could not be stored or loaded ({error})") from error
 
 
 def _describe(command: list[str]) -> tuple[tuple[str, ...], bytes]:
-    """Ask the compiler for its version and the processor's abilities, all of which are macros."""
+    """Ask the compiler for its version and the processor's features, all of which are macros."""
     for native in _NATIVE:
         try:
             asked = subprocess.run(
@@ -75,11 +75,11 @@ def _describe(command: list[str]) -> tuple[tuple[str, ...], bytes]:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NoKernelError(
-                f"the C compiler {shlex.join(command)!r} does not run ({error}); install one, or name it in CC"
+                f"the C compiler {shlex.join(command)!r} does not run ({error}); install one, or set CC"
             ) from error
         if asked.returncode == 0:
             return native, asked.stdout
-    raise NoKernelError(f"{shlex.join(command)!r} is no C compiler that answers; install one, or name it in CC")
+    raise NoKernelError(f"{shlex.join(command)!r} does not work as a C compiler; install one, or set CC")
 
 
 def _compile(command: list[str], path: Path) -> None:
@@ -99,7 +99,7 @@ def _compile(command: list[str], path: Path) -> None:
         if done.returncode != 0:
             complaint = next(iter(done.stderr.strip().splitlines()), "it gave no reason")
             raise NoKernelError(f"the C compiler failed ({complaint})")
-        # Whoever compiled the same at the same time wrote the same.
+        # A process that compiled at the same time wrote the same file.
         made.replace(path)
 
 

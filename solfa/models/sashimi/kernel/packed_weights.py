@@ -1,4 +1,4 @@
-"""A SaShiMi's weights and state in the order and the form in which the C kernel reads them."""
+"""A SaShiMi's weights and state in the layout that the C kernel reads."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ Flat = Float32[Tensor, "_"]
 
 
 def pack_linear(linear: nn.Linear, out_groups: int = 1, in_groups: int = 1) -> Flat:
-    """Give the bias, then the matrix in panels of outputs; each group of channels is filled up to whole blocks."""
+    """Return the bias, then the matrix in panels of outputs; each group of channels is padded to whole blocks."""
     weight = linear.weight.reshape(out_groups, -1, in_groups, linear.in_features // in_groups)
     matrix = _fill(_fill(weight, 1), 3).flatten(2).flatten(0, 1)
     bias = _fill(linear.bias.reshape(out_groups, -1), 1).flatten()
@@ -24,7 +24,7 @@ def pack_linear(linear: nn.Linear, out_groups: int = 1, in_groups: int = 1) -> F
 
 
 def pack_layers(layers: Iterable[nn.Module]) -> Flat:
-    """Give all layers, one after the other."""
+    """Return all layers, one after another."""
     parts = [torch.empty(0)]
     for layer in layers:
         if isinstance(layer, SsmLayer):
@@ -37,12 +37,12 @@ def pack_layers(layers: Iterable[nn.Module]) -> Flat:
 
 
 def pack_rows(rows: Float[Tensor, "*R D"]) -> Flat:
-    """Give rows of channels, each filled up to whole blocks."""
+    """Return rows of channels, each padded to whole blocks."""
     return _fill(rows, rows.ndim - 1).flatten()
 
 
 def pack_state(ssm: S4D, state: Complex[Tensor, "B D Q"]) -> Float32[Tensor, "B _"]:
-    """Give the state of a layer as the kernel keeps it, 2 C s."""
+    """Return the state of a layer as the kernel stores it, 2 C s."""
     return _side_by_side(2 * ssm.system().readout * state).flatten(1)
 
 
@@ -51,19 +51,19 @@ def _pack_norm(norm: ChannelNorm) -> Flat:
 
 
 def _pack_system(ssm: S4D) -> Flat:
-    """Give the first values of the kernel, the skip among them, and the coefficients of the recurrences."""
+    """Return the kernel's first values, including the skip, and the coefficients of the recurrences."""
     system = ssm.system()
     kernel = kernel_of(system, powers_of(system.log_decay, BURST), BURST)
     kernel[:, 0] += system.skip
     parts = [_side_by_side(z) for z in (system.decay, system.decay**BURST, 2 * system.readout * system.gain)]
-    # In float64, because the recurrence would repeat an error of the radius at every step.
+    # In float64, because the recurrence would repeat an error in the radius at every step.
     radius = system.decay.to(torch.complex128).abs().square().float()
     parts.insert(1, _side_by_side(torch.complex(-radius, radius))[..., :1, :])
     return torch.cat([_fill(kernel.mT, 1).flatten(), torch.cat(parts, dim=-2).flatten()])
 
 
 def _side_by_side(z: Complex[Tensor, "*B D Q"]) -> Float32[Tensor, "*B G Q two L"]:
-    """Put eight channels side by side, mode after mode, real parts before imaginary ones."""
+    """Interleave eight channels, mode by mode, real parts before imaginary ones."""
     filled = _fill(torch.view_as_real(z), z.ndim - 2)
     grouped = filled.reshape(*z.shape[:-2], -1, LANES, *filled.shape[-2:])
     return grouped.movedim(-3, -1).contiguous()

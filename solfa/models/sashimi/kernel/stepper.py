@@ -1,4 +1,4 @@
-"""Steps of a SaShiMi by the C kernel: when it can be used, and how to call it."""
+"""Step a SaShiMi with the C kernel: when it can be used, and how to call it."""
 
 import ctypes
 import logging
@@ -29,12 +29,12 @@ class Drawn(NamedTuple):
 
 
 def fused_stepper(model: Sashimi, head: OutputHead, batch: int) -> "FusedStepper | None":
-    """Pack a model for generation of `batch` clips at once; None where it must be stepped by PyTorch, with a reason."""
+    """Pack a model to generate `batch` clips at once; None, and a reason in the log, if PyTorch has to step it."""
     try:
         _check(model)
         return FusedStepper(load_kernel(), model, head, batch)
     except NoKernelError as reason:
-        _logger.warning("generation steps through PyTorch, many times slower: %s", reason)
+        _logger.warning("generating with PyTorch instead of the C kernel, which is many times slower: %s", reason)
         return None
 
 
@@ -42,15 +42,15 @@ def _check(model: Sashimi) -> None:
     for name, parameter in model.named_parameters():
         if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
             found = f"{str(parameter.dtype).removeprefix('torch.')} on {parameter.device}"
-            raise NoKernelError(f"the kernel computes in float32 on CPUs, and {name} is {found}")
+            raise NoKernelError(f"the kernel needs float32 on a CPU, but {name} is {found}")
     if model.training and model.config.dropout > 0:
-        raise NoKernelError("the kernel has no dropout, and the model is in training mode; call model.eval()")
+        raise NoKernelError("the kernel has no dropout, but the model is in training mode; call model.eval()")
 
 
 class FusedStepper:
-    """A network that has read some classes, and goes on. It has the weights that the model had when it was made.
+    """A network that has read some classes and can continue. Its weights are a copy made when it was created.
 
-    Clips are shared out among as many threads as torch has; a clip's numbers do not depend on how, nor on the others.
+    Clips are divided among torch's threads; a clip's numbers depend neither on the division nor on other clips.
     """
 
     def __init__(self, kernel: ctypes.CDLL, model: Sashimi, head: OutputHead, batch: int) -> None:
@@ -65,13 +65,13 @@ class FusedStepper:
 
     @torch.no_grad()
     def load(self, state: SashimiState) -> None:
-        """Go on after what another has read: `load(model.forward_with_state(prompt)[1])`."""
+        """Continue from another state: `load(model.forward_with_state(prompt)[1])`."""
         for group, clips in zip(self._groups, self._slices, strict=True):
             group.load(state, clips)
             self._kernel.solfa_begin(ctypes.byref(group.network))
 
     def step(self, classes: Int64[Tensor, "B"]) -> Float32[Tensor, "B P"]:
-        """Read one class of each clip and give the parameters of what follows, as `Sashimi.step` does."""
+        """Read one class of each clip and return the parameters of what follows, as `Sashimi.step` does."""
         self._check_classes(classes)
         classes, outputs = classes.contiguous(), torch.empty(self.batch, self._model.projection.out_features)
 
@@ -90,10 +90,10 @@ class FusedStepper:
         temperature: float = 1.0,
         semantics: TemperatureSemantics = "heuristic",
     ) -> Drawn:
-        """Read a class, draw the next, read it, and so on, N times; the last one drawn is not read yet.
+        """Read a class, draw the next, read it, and so on, N times; the last one drawn is not read.
 
-        The head's draws with the same numbers: `first_classes` are `model.start(batch)`, or the last ones drawn. Draws
-        that take the probabilities of all classes of a mixture are the head's own, and slower.
+        These are the head's draws with the same numbers: `first_classes` are `model.start(batch)`, or the last ones
+        drawn. Draws that need the probabilities of all classes of a mixture are done by the head, and slower.
         """
         check_temperature(temperature)
         self._check_classes(first_classes)
@@ -127,7 +127,7 @@ class FusedStepper:
         if self._threads is None:
             work(self._groups[0], self._slices[0])
         else:
-            # ctypes lets go of the interpreter, so that threads run at the same time.
+            # ctypes releases the GIL, so that threads run in parallel.
             list(self._threads.map(work, self._groups, self._slices))
 
     def _check_classes(self, classes: Int64[Tensor, "B"]) -> None:
@@ -140,6 +140,6 @@ class FusedStepper:
 
 
 def _mixture_noise(uniforms: Float[Tensor, "B N U"]) -> Float32[Tensor, "B N U"]:
-    """Turn uniform numbers into Gumbel ones, which choose a component, and a logistic one, which draws from it."""
+    """Turn uniform numbers into Gumbel ones, to choose a component, and a logistic one, to draw from it."""
     gumbel = -(-uniforms[..., :-1].log()).log()
     return torch.cat([gumbel, uniforms[..., -1:].logit()], dim=-1).float()

@@ -1,4 +1,4 @@
-"""What Python and the C kernel tell each other: the structures of network.c, field by field, and memory for them."""
+"""The interface between Python and the C kernel: the structures of network.c, field by field, and their memory."""
 
 import ctypes
 import mmap
@@ -29,7 +29,7 @@ class Tier(ctypes.Structure):
 
 
 class Grid(ctypes.Structure):
-    """What a mixture of logistics is drawn on; no mixtures stand for a categorical head."""
+    """The grid that a mixture of logistics is drawn on; zero mixtures mean a categorical head."""
 
     _fields_ = (
         *((name, _int) for name in ("num_classes", "num_mixtures")),
@@ -55,9 +55,9 @@ def padded(width: int) -> int:
 
 
 def joined(parts: Sequence[Float32[Tensor, "_"]]) -> tuple[Float32[Tensor, "_"], list[int]]:
-    """Copy the parts into one piece of memory; also give the address of each.
+    """Copy the parts into one block of memory; also return the address of each.
 
-    In large pages where the system has them: weights of 16 MB have more small pages than processors remember.
+    In large pages if the system has them: 16 MB of weights take more small pages than a processor's TLB can hold.
     """
     sizes = [part.numel() for part in parts]
     num_bytes = max(1, sum(sizes)) * 4
