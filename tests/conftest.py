@@ -1,10 +1,16 @@
-"""Fixtures that several test folders share: small real audio, and ways to compare trees and run the command."""
+"""How all tests run, and what several folders share: small real audio, ways to compare trees and to run the command.
+
+Tests draw from a fixed seed and do not depend on each other or on their order: any one gives the same alone, in a file,
+or in a shuffled suite. What a module or a session shares is made once and never changed; a test that changes something
+copies it first.
+"""
 
 import hashlib
 import os
+import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +25,47 @@ settings.load_profile("solfa")
 # One thread each, here and in what tests start: tiny operations gain nothing from a second one, and two processes of
 # two threads on two cores spend most of their time waiting for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Give the whole suite a process per core; for less, what they import costs more time than they save."""
+    is_whole = {Path(argument).resolve() for argument in config.args} == {Path(__file__).parent}
+    return None if is_whole and not config.option.keyword else 0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with files that have slow tests, so that no process is left alone with one of them in the end."""
+    slow_files = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow_files)
+
+
+def seed_all(config: pytest.Config) -> None:
+    """Seed every generator that somebody may draw from without asking for one: by zero, or as pytest-randomly says."""
+    seed = int(config.getoption("randomly_seed", 0)) % 2**32
+    random.seed(seed)
+    np.random.seed(seed)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    seed_all(item.config)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Let what tests share draw from the seed, too, whichever test makes it; that test then draws as the others do."""
+    if fixturedef.scope == "function":
+        return (yield)
+    seed_all(request.config)
+    try:
+        return (yield)
+    finally:
+        seed_all(request.config)
 
 
 def write_tone(path: Path, seconds: float, sample_rate: int = 16000, channels: int = 1, hz: float = 330.0) -> Path:
