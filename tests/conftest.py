@@ -8,6 +8,7 @@ copies it first.
 import hashlib
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -80,9 +81,15 @@ def write_tone(path: Path, seconds: float, sample_rate: int = 16000, channels: i
 
 
 @pytest.fixture
-def audio_folder(tmp_path: Path) -> Path:
-    """A folder of nine recordings of different lengths, rates and channels, some with captions."""
-    folder = tmp_path / "audio"
+def audio_folder(pristine_audio: Path, tmp_path: Path) -> Path:
+    """A copy of `pristine_audio` to do anything with."""
+    return Path(shutil.copytree(pristine_audio, tmp_path / "audio"))
+
+
+@pytest.fixture(scope="session")
+def pristine_audio(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of nine recordings of different lengths, rates and channels, some with captions; not to be changed."""
+    folder = tmp_path_factory.mktemp("pristine") / "audio"
     for index in range(6):
         write_tone(folder / f"drums/hit{index}.wav", 0.4 + 0.3 * (index % 3), 16000)
     write_tone(folder / "long.flac", 7.3, 22050, 2)
