@@ -100,6 +100,14 @@ def pristine_audio(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def demo_recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demonstration's recordings, which take seconds to synthesise; not to be changed."""
+    from solfa.demo.recordings import demo_audio
+
+    return demo_audio(tmp_path_factory.mktemp("demo") / "recordings")
+
+
 def tree_digest(root: Path) -> dict[str, str]:
     """Hash every file of a tree, except what is temporary."""
     return {
