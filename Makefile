@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast test-random lint unit format docs layers clean
+.PHONY: demo test test-fast test-random test-benchmarks lint unit format docs layers clean
 
 demo: $(VENV)/.run
 	$(BIN)/solfa demo
@@ -15,16 +15,20 @@ test: $(VENV)/.dev
 	$(MAKE) --jobs 2 lint unit
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow or not slow"
+	$(BIN)/pytest -m "slow or not slow"
 
-# Without the tests that start many processes: what plain `pytest` runs, too.
+# Without the slow tests: what plain `pytest` runs.
 test-fast: $(VENV)/.dev
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest
+
+# What tests benchmarks/ and recipes/, which nothing in solfa/ depends on.
+test-benchmarks: $(VENV)/.dev
+	$(BIN)/pytest -m "slow or not slow" tests/benchmarks tests/recipes
 
 # In another order and with other random numbers every time; `make test-random SEED=NUMBER` repeats one.
 SEED ?= $(shell date +%s)
 test-random: $(VENV)/.dev
-	$(BIN)/pytest -p randomly --randomly-seed=$(SEED) -n 2 --dist loadfile --no-loadscope-reorder -m "slow or not slow"
+	$(BIN)/pytest -p randomly --randomly-seed=$(SEED) -m "slow or not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,10 +1,17 @@
-"""Fixtures that several test folders share: small real audio, and ways to compare trees and run the command."""
+"""How all tests run, and what several folders share: small real audio, ways to compare trees and to run the command.
+
+Tests draw from a fixed seed and do not depend on each other or on their order: any one gives the same alone, in a file,
+or in a shuffled suite. What a module or a session shares is made once and never changed; a test that changes something
+copies it first.
+"""
 
 import hashlib
 import os
+import random
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +28,47 @@ settings.load_profile("solfa")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Give the whole suite a process per core; for less, what they import costs more time than they save."""
+    is_whole = {Path(argument).resolve() for argument in config.args} == {Path(__file__).parent}
+    return None if is_whole and not config.option.keyword else 0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with files that have slow tests, so that no process is left alone with one of them in the end."""
+    slow_files = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow_files)
+
+
+def seed_all(config: pytest.Config) -> None:
+    """Seed every generator that somebody may draw from without asking for one: by zero, or as pytest-randomly says."""
+    seed = int(config.getoption("randomly_seed", 0)) % 2**32
+    random.seed(seed)
+    np.random.seed(seed)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    seed_all(item.config)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Let what tests share draw from the seed, too, whichever test makes it; that test then draws as the others do."""
+    if fixturedef.scope == "function":
+        return (yield)
+    seed_all(request.config)
+    try:
+        return (yield)
+    finally:
+        seed_all(request.config)
+
+
 def write_tone(path: Path, seconds: float, sample_rate: int = 16000, channels: int = 1, hz: float = 330.0) -> Path:
     """Write a decaying tone with some noise, different for every name."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,9 +81,15 @@ def write_tone(path: Path, seconds: float, sample_rate: int = 16000, channels: i
 
 
 @pytest.fixture
-def audio_folder(tmp_path: Path) -> Path:
-    """A folder of nine recordings of different lengths, rates and channels, some with captions."""
-    folder = tmp_path / "audio"
+def audio_folder(pristine_audio: Path, tmp_path: Path) -> Path:
+    """A copy of `pristine_audio` to do anything with."""
+    return Path(shutil.copytree(pristine_audio, tmp_path / "audio"))
+
+
+@pytest.fixture(scope="session")
+def pristine_audio(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of nine recordings of different lengths, rates and channels, some with captions; not to be changed."""
+    folder = tmp_path_factory.mktemp("pristine") / "audio"
     for index in range(6):
         write_tone(folder / f"drums/hit{index}.wav", 0.4 + 0.3 * (index % 3), 16000)
     write_tone(folder / "long.flac", 7.3, 22050, 2)
@@ -44,6 +98,14 @@ def audio_folder(tmp_path: Path) -> Path:
     (folder / "voice/a.txt").write_text("somebody says a")
     (folder / "voice/b.json").write_text('{"caption": "somebody says b", "speaker": 7}')
     return folder
+
+
+@pytest.fixture(scope="session")
+def demo_recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demonstration's recordings, which take seconds to synthesise; not to be changed."""
+    from solfa.demo.recordings import demo_audio
+
+    return demo_audio(tmp_path_factory.mktemp("demo") / "recordings")
 
 
 def tree_digest(root: Path) -> dict[str, str]:

@@ -3,10 +3,16 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.experiments.own_folder import ROOT, own_variables
 
 LOOK = """
-import pickle, dora.run, solfa.train
+import pickle, sys, solfa.train
+from solfa.solvers.catalogue import find_solver
+find_solver("lm")
+print(*(name for name in ("lightning", "transformers", "torch._dynamo", "diffusers") if name in sys.modules))
+import dora.run
 from dora._utils import get_main
 main = get_main(package="solfa")
 assert main is solfa.train.main and pickle.loads(pickle.dumps(main)) is main
@@ -16,20 +22,25 @@ print(main.compose([]).cfg.solver, main.dora.dir)
 """
 
 
-def test_dora_finds_it_in_a_clone_and_can_send_it_to_a_job(tmp_path):
-    variables = own_variables(tmp_path)
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What a fresh process says: heavy modules that are imported, and the task and the folder that Dora finds."""
+    folder = tmp_path_factory.mktemp("dora")
+    variables = own_variables(folder)
     del variables["SOLFA_SEARCH_PATH"]
     ran = subprocess.run(
         [sys.executable, "-c", LOOK], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=200, check=False
     )
-    assert (ran.returncode, ran.stdout.split()) == (0, ["lm", str(tmp_path)]), ran.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert ran.returncode == 0, ran.stderr
+    return folder, ran.stdout.splitlines()
 
 
-def test_reading_settings_does_not_import_what_only_training_needs():
-    code = (
-        "import sys, solfa.train; from solfa.solvers.catalogue import find_solver; find_solver('lm'); "
-        "print(*(name for name in ('lightning', 'transformers', 'torch._dynamo', 'diffusers') if name in sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
-    assert done.stdout.strip() == ""
+def test_dora_finds_it_in_a_clone_and_can_send_it_to_a_job(told):
+    folder, (_, found) = told
+    assert found.split() == ["lm", str(folder)]
+    assert list(folder.iterdir()) == []
+
+
+def test_reading_settings_does_not_import_what_only_training_needs(told):
+    _, (imported, _) = told
+    assert imported == ""

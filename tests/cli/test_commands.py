@@ -1,6 +1,7 @@
 """The commands as a user types them: results on the screen, one sentence for bad input, the right exit codes."""
 
 import re
+import shutil
 import subprocess
 import sys
 
@@ -14,13 +15,20 @@ from solfa.codecs.default_name import DEFAULT_CODEC
 runner = CliRunner()
 
 
+@pytest.fixture(scope="module")
+def pristine_dataset(pristine_audio, tmp_path_factory):
+    """A finished dataset of nine clips and one failed one; not to be changed."""
+    folder = tmp_path_factory.mktemp("pristine")
+    source = shutil.copytree(pristine_audio, folder / "audio")
+    (source / "broken.wav").write_bytes(b"nothing")
+    solfa.encode(source, folder / "music.solfa", codec=solfa.load_codec("mulaw"))
+    return folder / "music.solfa"
+
+
 @pytest.fixture
-def dataset(audio_folder, tmp_path):
-    """A finished dataset of nine clips and one failed one."""
-    (audio_folder / "broken.wav").write_bytes(b"nothing")
-    dest = tmp_path / "music.solfa"
-    solfa.encode(audio_folder, dest, codec=solfa.load_codec("mulaw"))
-    return dest
+def dataset(pristine_dataset, tmp_path):
+    """A copy of it to do anything with."""
+    return shutil.copytree(pristine_dataset, tmp_path / "music.solfa")
 
 
 HEAVY = {"torch", "numpy", "pyarrow", "transformers", "soundfile", "hydra"}

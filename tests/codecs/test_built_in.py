@@ -36,6 +36,7 @@ def noise(num_samples: int, batch: int = 1) -> torch.Tensor:
     return 0.3 * torch.randn(batch, 1, num_samples, generator=generator) * torch.linspace(0.2, 1, num_samples)
 
 
+@pytest.mark.slow
 def test_it_encodes_where_nobody_chose_a_codec(tmp_path: Path) -> None:
     (tmp_path / "audio").mkdir()
     soundfile.write(tmp_path / "audio" / "one.wav", noise(4_000)[0, 0].numpy(), 24_000)

@@ -1,4 +1,5 @@
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,11 @@ OF_AUDIO_EXPERTS = {"mot"}
 
 
 @cache
-def settings_of(path: Path) -> SolverConfig:
-    """Compose a run that chooses a file, and validate it."""
+def settings_of(*paths: Path) -> SolverConfig:
+    """Compose a run that chooses some files, each of another group, and validate it."""
     from solfa.train import main
 
-    return main.settings(main.compose(overrides_for(path))).cfg
+    return main.settings(main.compose(overrides_for(*paths))).cfg
 
 
 def task_of(path: Path) -> str:
@@ -45,25 +46,36 @@ def task_of(path: Path) -> str:
     return next((task for task, folders in tasks.items() if folder in folders), "lm")
 
 
-def overrides_for(path: Path) -> list[str]:
-    """Choose a file by its group on top of a complete run."""
-    group, name = path.parts[0], "/".join(path.with_suffix("").parts[1:])
-    task = task_of(path)
-    first = [] if group in ("solver", "experiment") else [f"solver={task}/base"]
-    needed = [] if path in COMPLETE else NEEDED[task]
-    return [*first, f"{group}={name}", *needed]
+def overrides_for(*paths: Path) -> list[str]:
+    """Choose files by their groups on top of a complete run."""
+    chosen = {path.parts[0]: "/".join(path.with_suffix("").parts[1:]) for path in paths}
+    task = task_of(paths[0])
+    first = [] if chosen.keys() & {"solver", "experiment"} else [f"solver={task}/base"]
+    needed = [] if COMPLETE & {*paths} else NEEDED[task]
+    return [*first, *(f"{group}={name}" for group, name in chosen.items()), *needed]
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.parts[0] in GROUPS], ids=str)
-def test_every_file_of_a_group_composes_to_valid_settings(path: Path) -> None:
-    if path == Path("solver/standard.yaml"):
-        pytest.skip("what solvers begin with, no solver itself")
-    assert isinstance(settings_of(path), SolverConfig)
+def runs() -> list[tuple[Path, ...]]:
+    """Choose every file once: whole runs alone, parts of a run together with those of other groups, as users do."""
+    tested = [path for path in FILES if path.parts[0] in GROUPS and path != Path("solver/standard.yaml")]
+    whole = [(path,) for path in tested if path.parts[0] in ("solver", "experiment")]
+    for task in NEEDED:
+        parts = [path for path in tested if (path,) not in whole and task_of(path) == task]
+        groups = [[path for path in parts if path.parts[0] == group] for group in sorted(GROUPS)]
+        whole += [tuple(filter(None, row)) for row in zip_longest(*groups)]
+    return whole
+
+
+@pytest.mark.parametrize("paths", runs(), ids=lambda paths: "+".join(map(str, paths)))
+def test_every_file_of_a_group_composes_to_valid_settings(paths: tuple[Path, ...]) -> None:
+    assert isinstance(settings_of(*paths), SolverConfig)
 
 
 def test_there_is_no_file_that_nothing_checks() -> None:
     others = {path for path in FILES if path.parts[0] not in GROUPS}
     assert {path.parts[0] for path in others} == {"config.yaml", "teams", "pre_encode"}
+    tested = {path for paths in runs() for path in paths} | {Path("solver/standard.yaml")}
+    assert tested | others == {*FILES}
     for path in others:
         if path.parts[0] == "teams":
             assert read_team(CONF / path)

@@ -1,5 +1,6 @@
 """The demonstration's recordings as training data: complete or not there, and the same on every machine."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from solfa.demo import recordings
 from solfa.demo.recordings import demo_audio
 
 
-def test_the_recordings_are_made_once_and_their_dataset_is_the_same_wherever_they_are(tmp_path: Path) -> None:
-    first, second = demo_audio(tmp_path / "a" / "demo"), demo_audio(tmp_path / "b")
+def test_the_recordings_are_made_once_and_their_dataset_is_the_same_wherever_they_are(
+    demo_recordings: Path, tmp_path: Path
+) -> None:
+    first, second = shutil.copytree(demo_recordings, tmp_path / "a" / "demo"), demo_audio(tmp_path / "b")
     codec = solfa.load_codec("mulaw:sample_rate=4000")
     for folder in (first, second):
         assert solfa.encode(folder, folder.with_suffix(".solfa"), codec=codec).failed == 0

@@ -14,6 +14,16 @@ from solfa.cli.main import main
 MAKE_THEIR_DATASET = {"README.md", "docs/quickstart.md"}
 """Pages that encode `music.solfa` themselves; the others begin with it."""
 
+SLOW = {
+    "docs/add_a_model.md",
+    "docs/coming_from_audiocraft.md",
+    "docs/coming_from_stable_audio_tools.md",
+    "docs/encoding.md",
+    "docs/quickstart.md",
+    "docs/troubleshooting.md",
+}
+"""Pages that train, or start encoder processes, which README.md does for all of them in the quick run."""
+
 Run = Callable[[Block], None]
 
 
@@ -44,7 +54,11 @@ def run_python(block: Block, page: str, namespace: dict[str, Any]) -> None:
     exec(compile("\n" * (block.line - 1) + block.body, page, "exec"), namespace)
 
 
-@pytest.mark.parametrize("page", RUN_PAGES, ids=page_name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page_name(page) in SLOW else ()) for page in RUN_PAGES],
+    ids=page_name,
+)
 def test_the_code_of_a_page_runs(
     page: Path, page_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

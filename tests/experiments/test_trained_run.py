@@ -1,16 +1,21 @@
 """An experiment that is run from Python gives its folder, its history and a model, and goes on when it is run again."""
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 import solfa
+from solfa.demo.demo_paths import demo_folder
 from solfa.errors import ConfigError
 
 
 @pytest.mark.slow
-def test_a_run_from_python_has_a_folder_a_history_and_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_from_python_has_a_folder_a_history_and_a_model(
+    demo_recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(demo_recordings, demo_folder(tmp_path))
     monkeypatch.setenv("SOLFA_DORA_DIR", str(tmp_path))
     monkeypatch.delitem(sys.modules, "solfa.train", raising=False)
     monkeypatch.delattr(solfa, "train", raising=False)  # where experiments live is read when it is imported

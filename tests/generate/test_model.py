@@ -91,6 +91,7 @@ def test_a_model_says_what_it_is(lm: Model, waves: Model) -> None:
     assert waves.info.conditions == {} and waves.draws_samples and not lm.draws_samples
 
 
+@pytest.mark.slow
 def test_loading_builds_nothing_of_a_trainer_and_disturbs_no_random_numbers(dora_dir: Path) -> None:
     code = f"""
 import sys, torch

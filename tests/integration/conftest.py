@@ -1,11 +1,13 @@
 """A collection large enough for several shards, yet quick to encode, and commands in this process."""
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from solfa.demo.demo_paths import demo_folder
 from tests.conftest import write_tone
 from tests.disks import no_waiting_for_disks  # noqa: F401
 from tests.integration.commands import solfa_here
@@ -20,6 +22,14 @@ def several_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for index in range(30):
         write_tone(folder / f"take{index:02d}.wav", 14.0 + 0.5 * (index % 5), 4000)
     (folder / "take99.wav").write_bytes(b"not audio at all")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def place_of_experiments(tmp_path_factory: pytest.TempPathFactory, demo_recordings: Path) -> Path:
+    """A folder for the module's experiments, in which `//demo` need not be synthesised again."""
+    folder = tmp_path_factory.mktemp("dora")
+    shutil.copytree(demo_recordings, demo_folder(folder))
     return folder
 
 

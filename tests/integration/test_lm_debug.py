@@ -16,10 +16,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def dora_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dora")
-    solfa_here(folder, "train", "solver=lm/debug")
-    return folder
+def dora_dir(place_of_experiments: Path) -> Path:
+    solfa_here(place_of_experiments, "train", "solver=lm/debug")
+    return place_of_experiments
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ FILE = Path(__file__).with_name("own_solver.py")
 TRAIN = [
     "train",
     "solver=next_code",
-    "optim.updates_per_epoch=60",
+    "optim.updates_per_epoch=40",
     "checkpoint.minutes=0.002",
     "logging.tensorboard=false",
 ]

@@ -203,6 +203,7 @@ def test_an_interrupted_run_ends_with_the_same_codebooks() -> None:
         assert torch.equal(second.state_dict()[name], tensor), name
 
 
+@pytest.mark.slow
 def test_processes_share_the_statistics_of_the_global_batch(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.nn.rvq_rank", str(tmp_path)]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)

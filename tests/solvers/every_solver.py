@@ -19,6 +19,8 @@ from tests.solvers.tasks import test_compression, test_lm, test_sashimi
 from tests.solvers.waveforms import sashimi_values, store_tones
 
 KINDS = ("lm", "mot", "sashimi", "sashimi dml in pieces", "compression rvq", "compression gaussian")
+NUM_CLIPS = {kind: (1, 5) if kind in ("lm", "compression rvq") else (5,) for kind in KINDS}
+"""How many clips two processes judge: one process then has none in the last step, or never any."""
 MOST_SAMPLES = 80
 """The longest row of all of them."""
 

@@ -18,7 +18,7 @@ from solfa.data.batching.stage_batches import make_stage_loader
 from solfa.solvers.fabric.devices import gather_objects
 from solfa.solvers.standard import StandardSolver
 from tests.forked import expect_success, fork_ranks, free_port, launcher_variables
-from tests.solvers.every_solver import KINDS, Data, build_solver, compute_in_double
+from tests.solvers.every_solver import KINDS, NUM_CLIPS, Data, build_solver, compute_in_double
 from tests.solvers.mot_runs import World
 
 WORLD_SIZE = 2
@@ -39,7 +39,7 @@ def judge(solver: StandardSolver[Any]) -> dict[str, Any]:
 def work(rank: int, port: int, folder: Path, data: Data) -> None:
     os.environ.update(launcher_variables(rank, WORLD_SIZE, port))
     for kind in KINDS:
-        for num_clips in (1, 5):
+        for num_clips in NUM_CLIPS[kind]:
             place = folder / f"{kind}-{num_clips}"
             solver = build_solver(kind, data, place, num_clips)
             solver.run()

@@ -49,7 +49,9 @@ def trained(world: World, tmp_path_factory: pytest.TempPathFactory) -> MoTSolver
     return train_briefly(tmp_path_factory.mktemp("trained"), world)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=name_of)
+@pytest.mark.parametrize(
+    "layout", [LAYOUTS[0], *(pytest.param(layout, marks=pytest.mark.slow) for layout in LAYOUTS[1:])], ids=name_of
+)
 def test_four_clips_are_learnt_by_heart_and_come_back_from_their_captions(
     world: World, tmp_path: Path, layout: dict[str, Any]
 ) -> None:

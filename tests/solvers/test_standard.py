@@ -45,7 +45,7 @@ def test_an_epoch_has_exactly_its_updates_whatever_the_length_of_the_loader(
 
 
 def test_run_interrupted_after_any_update_ends_as_an_unbroken_one(toy: Toy, tmp_path: Path) -> None:
-    check_resume(tmp_path, partial(toy, checkpoint__minutes=1e-9), 1, 3, 7, 8, 11, 20, 22)
+    check_resume(tmp_path, partial(toy, checkpoint__minutes=1e-9), 1, 7, 8, 20)
 
 
 def test_resume_with_other_numbers_of_workers_changes_nothing(toy: Toy, tmp_path: Path) -> None:

@@ -54,12 +54,13 @@ def fill_codebooks(model: EncodecModel, audio: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("options", [CENTRED, CAUSAL, DEEP, STEREO], ids=["centred", "causal", "deep", "stereo"])
-@pytest.mark.parametrize("num_samples", [4096, 4097, 4111, 9000])
 @torch.no_grad()
-def test_the_fast_encoder_equals_the_plain_one_in_float64(options, num_samples, tone):
+def test_the_fast_encoder_equals_the_plain_one_in_float64(options, tone):
     model = tiny(torch.float64, **options)
-    audio = tone(1, num_samples, options.get("audio_channels", 1), torch.float64)
-    torch.testing.assert_close(fast_encodec_encoder(model)(audio), model.encoder(audio), rtol=1e-11, atol=1e-12)
+    fast = fast_encodec_encoder(model)
+    for num_samples in (4096, 4097, 4111, 9000):
+        audio = tone(1, num_samples, options.get("audio_channels", 1), torch.float64)
+        torch.testing.assert_close(fast(audio), model.encoder(audio), rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", [CENTRED, CAUSAL], ids=["centred", "causal"])
@@ -106,12 +107,13 @@ def test_a_large_batch_equals_its_clips(tone):
 
 
 @pytest.mark.parametrize("options", [CENTRED, CAUSAL], ids=["centred", "causal"])
-@pytest.mark.parametrize("num_samples", [1, 2, 15, 16, 17, 160, 300, 400])
 @torch.no_grad()
-def test_short_clips_are_encoded_as_the_plain_module_does(options, num_samples, tone):
+def test_short_clips_are_encoded_as_the_plain_module_does(options, tone):
     model = tiny(torch.float64, **options)
-    audio = tone(2, num_samples, dtype=torch.float64)
-    torch.testing.assert_close(fast_encodec_encoder(model)(audio), model.encoder(audio), rtol=1e-11, atol=1e-12)
+    fast = fast_encodec_encoder(model)
+    for num_samples in (1, 2, 15, 16, 17, 160, 300, 400):
+        audio = tone(2, num_samples, dtype=torch.float64)
+        torch.testing.assert_close(fast(audio), model.encoder(audio), rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", [{"norm_type": "time_group_norm"}, {"num_residual_layers": 0}])

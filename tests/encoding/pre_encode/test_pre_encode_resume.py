@@ -81,6 +81,7 @@ def collection(wav, tmp_path):
     (tmp_path / "audio/broken.wav").write_bytes(b"RIFF")
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_again_and_again_ends_with_the_same_files(
     collection, run, drive, settings, tmp_path, digest
 ):
@@ -96,6 +97,7 @@ def test_a_run_that_was_killed_again_and_again_ends_with_the_same_files(
     assert not list((tmp_path / "out").rglob(".*"))
 
 
+@pytest.mark.slow
 def test_killing_at_random_moments_changes_nothing(collection, run, drive, settings, tmp_path, digest):
     run(batch_size=1)
     expected = digest(tmp_path / "out")
@@ -119,6 +121,7 @@ def test_a_torn_or_half_written_item_does_not_count(collection, run, tmp_path, d
     assert run().new_items == 0
 
 
+@pytest.mark.slow
 def test_two_ranks_at_once_share_the_items_without_repeating_any(
     collection, run, drive, read, failures, settings, tmp_path, digest
 ):

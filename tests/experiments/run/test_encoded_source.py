@@ -53,6 +53,7 @@ def epoch(source: OpenedSource) -> list:
     return list(make_stage_loader(source, Batching(batch_size=3, segment_seconds=0.25), "train", seed=3))
 
 
+@pytest.mark.slow
 def test_a_run_on_audio_sees_the_batches_of_a_run_on_the_dataset_encoded_from_it(audio_folder, tmp_path):
     """In processes, elsewhere, at another time, and under another name."""
     solfa.encode(audio_folder, tmp_path / "elsewhere/made.solfa", codec=CODEC, segment_seconds=1.5, num_encoders=1)

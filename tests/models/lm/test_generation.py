@@ -12,6 +12,7 @@ from solfa.models.lm.generation import GenerationSettings, generate
 from solfa.models.lm.network import CodecLM, CodecLMConfig
 from solfa.nn.positions import Rope, Sinusoidal
 from solfa.ops.patterns import CoarseFirst, Delay, Flat, Parallel
+from tests.pairs import every_pair
 
 CODEBOOKS, SIZE, DIM = 3, 40, 32
 PATTERNS = [Parallel(), Delay(), Delay(delays=(0, 2, 2)), Flat(), CoarseFirst()]
@@ -60,10 +61,11 @@ def random_codes(num_clips: int, num_frames: int) -> Tensor:
     return torch.randint(0, SIZE, (num_clips, CODEBOOKS, num_frames), generator=torch.Generator().manual_seed(8))
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.kind)
-@pytest.mark.parametrize("positions", [Sinusoidal(), Rope()], ids=lambda positions: positions.kind)
-@pytest.mark.parametrize("settings", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("prompt_frames", [None, 0, 3, 10])
+@pytest.mark.parametrize(
+    ("pattern", "positions", "settings", "prompt_frames"),
+    every_pair(PATTERNS, [Sinusoidal(), Rope()], [GREEDY, SAMPLED], [None, 0, 3, 10]),
+    ids=lambda value: getattr(value, "kind", None),
+)
 def test_the_cache_changes_no_code(
     pattern: Any, positions: Any, settings: GenerationSettings, prompt_frames: int | None
 ) -> None:

@@ -1,6 +1,5 @@
 """A whole model from its config: everything written, finite and reported, from real files."""
 
-import itertools
 import logging
 import re
 import shutil
@@ -29,8 +28,7 @@ from tests.models.mot.tiny_mot import (
     prefix_of,
     write_donor,
 )
-
-COMBINATIONS = list(itertools.product(ATTENTION, FFN, LAYOUTS))
+from tests.pairs import every_pair
 
 
 def build(base: Path | str, donor: Path | None = None, **settings: Any) -> Any:
@@ -38,12 +36,14 @@ def build(base: Path | str, donor: Path | None = None, **settings: Any) -> Any:
     return build_mot(parse_config(MoTConfig, {**values, **settings}, "model"))
 
 
-@pytest.mark.parametrize("donated", [False, True], ids=["fresh", "donor"])
-@pytest.mark.parametrize("kinds", COMBINATIONS, ids=name_of)
+@pytest.mark.parametrize(
+    ("donated", "attention", "ffn", "layout"),
+    every_pair([False, True], ATTENTION, FFN, LAYOUTS),
+    ids=lambda value: ("donor" if value else "fresh") if isinstance(value, bool) else name_of(value),
+)
 def test_every_parameter_is_loaded_or_initialised_and_finite(
-    kinds: tuple[Any, Any, Any], donated: bool, base: Path, donor: Path
+    donated: bool, attention: Any, ffn: Any, layout: Any, base: Path, donor: Path
 ) -> None:
-    attention, ffn, layout = kinds
     model = make_mot(base, donor if donated else None, attention=attention, ffn=ffn, layout=layout, shaken=False)
     report = model.report
     assert set(report.origins) == {name for name, _ in model.named_parameters()}

@@ -39,19 +39,23 @@ def reports() -> list[dict[str, Any]]:
     return sorted(found, key=lambda report: int(report["rank"]))
 
 
+@pytest.mark.slow
 def test_processes_find_each_other_through_the_variables_of_their_launcher(reports: list[dict[str, Any]]) -> None:
     assert [(report["rank"], report["world_size"]) for report in reports] == [(0, 2), (1, 2)]
 
 
+@pytest.mark.slow
 def test_every_process_gets_the_values_of_all_in_the_order_of_their_ranks(reports: list[dict[str, Any]]) -> None:
     for report in reports:
         assert report["gathered"] == [{"rank": 0, "ids": []}, {"rank": 1, "ids": ["a"]}]
 
 
+@pytest.mark.slow
 def test_every_process_agrees_on_the_largest_of_each_wish(reports: list[dict[str, Any]]) -> None:
     assert [report["agreed"] for report in reports] == [[15, 1, 0]] * 2
 
 
+@pytest.mark.slow
 def test_means_over_processes_are_weighted(reports: list[dict[str, Any]]) -> None:
     for report in reports:
         assert report["means"] == {"loss": pytest.approx((10 * 1 + 20 * 2) / 3), "only0": 5.0, "only1": 5.0}

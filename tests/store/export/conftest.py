@@ -1,5 +1,6 @@
 """Datasets with everything that is hard to carry: odd ids, segments, scales, failures, several shards and parts."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -82,16 +83,27 @@ def make_dataset(root: Path, spec: ArraySpec, seed: int = 0) -> Dataset:
     return open_dataset(root)
 
 
+@pytest.fixture(scope="session")
+def pristine_exports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One dataset of each kind, written once; tests get copies."""
+    folder = tmp_path_factory.mktemp("pristine")
+    return {name: make_dataset(folder / f"{name}.solfa", spec).path for name, spec in SPECS.items()}
+
+
+def copy(dataset: Path, folder: Path) -> Dataset:
+    return open_dataset(shutil.copytree(dataset, folder / "x.solfa"))
+
+
 @pytest.fixture(params=SPECS)
-def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Dataset:
-    return make_dataset(tmp_path / "x.solfa", SPECS[request.param])
+def dataset(request: pytest.FixtureRequest, pristine_exports: dict[str, Path], tmp_path: Path) -> Dataset:
+    return copy(pristine_exports[request.param], tmp_path)
 
 
 @pytest.fixture
-def codes(tmp_path: Path) -> Dataset:
-    return make_dataset(tmp_path / "x.solfa", CODES)
+def codes(pristine_exports: dict[str, Path], tmp_path: Path) -> Dataset:
+    return copy(pristine_exports["codes"], tmp_path)
 
 
 @pytest.fixture
-def latents(tmp_path: Path) -> Dataset:
-    return make_dataset(tmp_path / "x.solfa", LATENTS)
+def latents(pristine_exports: dict[str, Path], tmp_path: Path) -> Dataset:
+    return copy(pristine_exports["latents"], tmp_path)

@@ -128,6 +128,7 @@ def test_an_empty_folder_and_missing_parents_are_taken(codes: Dataset, tmp_path:
 IMPORT = "import sys; from solfa.encoding.legacy_import import import_legacy; import_legacy(sys.argv[1], sys.argv[2])"
 
 
+@pytest.mark.slow
 def test_a_killed_import_is_finished_by_repeating_it(codes: Dataset, tmp_path: Path) -> None:
     export_dataset(codes, tmp_path / "out", ExportFormat.PARQUET)
     command = [sys.executable, "-c", IMPORT, str(tmp_path / "out"), str(tmp_path / "killed")]
