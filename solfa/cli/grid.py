@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from solfa.experiments.compose.experiment_main import ExperimentMain
     from solfa.experiments.processes.grid import GridExperiment
-    from solfa.experiments.processes.local_grid import Job
+    from solfa.experiments.processes.local_grid import GridJob
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -81,11 +81,11 @@ def _run_here(main: "ExperimentMain", name: str, experiments: "list[GridExperime
     from rich.live import Live
 
     from solfa.experiments.processes.ddp import run_command
-    from solfa.experiments.processes.local_grid import Job, run_jobs
+    from solfa.experiments.processes.local_grid import GridJob, run_jobs
     from solfa.xp.layout import OUTPUT
 
     jobs = [
-        Job(one.name, run_command(main, one.xp.argv), one.xp.folder, "done" if one.is_done() else "waiting")
+        GridJob(one.name, run_command(main, one.xp.argv), one.xp.folder, "done" if one.is_done() else "waiting")
         for one in experiments
     ]
     told = {job.folder: job.state for job in jobs}
@@ -110,7 +110,7 @@ def _run_here(main: "ExperimentMain", name: str, experiments: "list[GridExperime
     return code
 
 
-def _table(name: str, experiments: "list[GridExperiment]", jobs: "list[Job] | None") -> "Table":
+def _table(name: str, experiments: "list[GridExperiment]", jobs: "list[GridJob] | None") -> "Table":
     from rich.table import Table
 
     from solfa.experiments.processes.grid import last_metrics

@@ -49,7 +49,7 @@ class Reference(Protocol):
 
 
 @dataclass(frozen=True)
-class Quantized:
+class WaveformClasses:
     """A codec that sorts samples into classes and needs no weights."""
 
     options: type[MulawOptions] | type[LinearOptions]
@@ -141,10 +141,10 @@ class StableAudio:
         return load_stable_audio(self.config_path, checkpoint, rest)
 
 
-NAMES: dict[str, BuiltIn | Quantized | Published] = {
+NAMES: dict[str, BuiltIn | WaveformClasses | Published] = {
     "solfa_24khz": BuiltIn("solfa_24khz"),
-    "mulaw": Quantized(MulawOptions),
-    "linear": Quantized(LinearOptions),
+    "mulaw": WaveformClasses(MulawOptions),
+    "linear": WaveformClasses(LinearOptions),
     "encodec_24khz": Published("encodec_24khz", EncodecCodec, "facebook/encodec_24khz"),
     "encodec_32khz": Published("encodec_32khz", EncodecCodec, "facebook/encodec_32khz"),
     "encodec_48khz": Published("encodec_48khz", EncodecCodec, "facebook/encodec_48khz"),

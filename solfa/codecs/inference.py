@@ -24,7 +24,7 @@ def exact_inference() -> Iterator[None]:
         yield
 
 
-def prepare(model: nn.Module, precision: Precision, device: str | torch.device) -> None:
+def set_for_inference(model: nn.Module, precision: Precision, device: str | torch.device) -> None:
     """Freeze `model` and bring its weights to `precision` and `device`.
 
     Buffers that are not part of a checkpoint keep their dtype: rotary frequencies in bf16 would distort positions.

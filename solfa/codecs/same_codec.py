@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from solfa.codecs.catalogue import NAMES, Quantized
+from solfa.codecs.catalogue import NAMES, WaveformClasses
 from solfa.codecs.families.oobleck import OobleckOptions
 from solfa.codecs.spec import CodecSpec, parse_spec
 
@@ -41,7 +41,7 @@ def absolute_spec(text: str) -> CodecSpec:
 def _defaults(head: str) -> dict[str, str]:
     """List the options that a codec has where nothing is said; those of other kinds of codecs do no harm."""
     named = NAMES.get(head)
-    own = named.options() if isinstance(named, Quantized) else OobleckOptions()
+    own = named.options() if isinstance(named, WaveformClasses) else OobleckOptions()
     return {"precision": "fp32", **_lowered({name: str(value) for name, value in own.model_dump().items()})}
 
 

@@ -13,7 +13,7 @@ from solfa.encoding.read_ahead import DecodeAhead, Decoded
 from solfa.store.plan_file import PlannedClip
 
 
-class Place(Protocol):
+class Position(Protocol):
     """Where a clip stands in a run."""
 
     @property
@@ -22,7 +22,7 @@ class Place(Protocol):
         ...
 
 
-P = TypeVar("P", bound=Place)
+P = TypeVar("P", bound=Position)
 R = TypeVar("R")
 
 

@@ -45,7 +45,7 @@ class Claim:
     lease: Lease
 
 
-class Place(NamedTuple):
+class ClaimedClip(NamedTuple):
     """A clip's claim, and the batch it belongs to."""
 
     claim: Claim
@@ -129,14 +129,14 @@ class Releasing:
             lease.release()
 
 
-def _places(claims: Iterable[Claim]) -> Iterator[tuple[Place, PlannedClip]]:
+def _places(claims: Iterable[Claim]) -> Iterator[tuple[ClaimedClip, PlannedClip]]:
     for claim in claims:
         for number, (start, stop) in enumerate(claim.batches):
             for index in range(start, stop):
-                yield Place(claim, number, index + 1 == stop), claim.clips[index]
+                yield ClaimedClip(claim, number, index + 1 == stop), claim.clips[index]
 
 
-def encode_batch(codec: Codec, batch: list[Decoded[Place]], device: str) -> list[Outcome]:
+def encode_batch(codec: Codec, batch: list[Decoded[ClaimedClip]], device: str) -> list[Outcome]:
     """Encode the clips of a batch that could be read; keep the reasons of the others."""
     readable = [decoded.audio for decoded in batch if decoded.audio is not None]
     arrays: Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]] = iter(())

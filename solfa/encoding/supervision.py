@@ -11,7 +11,7 @@ from solfa.encoding.failure_limit import FailureLimit
 from solfa.encoding.placement import Encoders
 from solfa.encoding.progress import Listener, Progress, Totals
 from solfa.encoding.shard_pipeline import claim_shards, encode_claims
-from solfa.encoding.worker_main import Job, made_by
+from solfa.encoding.worker_main import EncoderJob, made_by
 from solfa.encoding.worker_pool import run_encoders
 from solfa.environment.allocator import worker_environment
 from solfa.store.layout import committed_shards, read_commit
@@ -34,10 +34,10 @@ class Run:
     in_process: bool
     """The codec is an object that only this process has; otherwise encoder processes load the codec by its spec."""
 
-    def job(self, index: int, count: int) -> Job:
+    def job(self, index: int, count: int) -> EncoderJob:
         """Describe the work of one of `count` encoder processes."""
         rank = self.encoders.rank
-        return Job(
+        return EncoderJob(
             dest=str(self.root),
             source_root=str(self.source_root),
             codec=self.codec.spec,

@@ -19,7 +19,7 @@ from solfa.errors import SolfaError
 from solfa.version import __version__
 
 
-class Job(Config):
+class EncoderJob(Config):
     """Everything one encoder process needs to know."""
 
     dest: str
@@ -46,7 +46,7 @@ def made_by(device: str) -> dict[str, str]:
     }
 
 
-def run_job(job: Job, emit: Callable[[dict[str, Any]], None]) -> None:
+def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
     """Load the codec and encode every shard that can be claimed."""
     import torch
 
@@ -78,7 +78,7 @@ def run_job(job: Job, emit: Callable[[dict[str, Any]], None]) -> None:
 
 def main() -> int:
     """Run the job on standard input; errors the user can act on are reported as one sentence."""
-    job = Job.model_validate_json(sys.stdin.readline())
+    job = EncoderJob.model_validate_json(sys.stdin.readline())
     # Libraries that write to standard output must not corrupt the reports.
     reports = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)

@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from solfa.encoding.progress import Progress
-from solfa.encoding.worker_main import Job
+from solfa.encoding.worker_main import EncoderJob
 from solfa.errors import SolfaError, StoreError
 
 GRACE_SECONDS = 10.0
 """How long a process may take to stop what it is doing."""
 
 
-def run_encoders(jobs: Sequence[Job], environment: Mapping[str, str], on_progress: Callable[[Progress], None]) -> None:
+def run_encoders(
+    jobs: Sequence[EncoderJob], environment: Mapping[str, str], on_progress: Callable[[Progress], None]
+) -> None:
     """Run one process per job to its end; any error, here or there, ends them all and is raised."""
     reports: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
     processes = [_start(job, environment) for job in jobs]
@@ -38,7 +40,7 @@ def run_encoders(jobs: Sequence[Job], environment: Mapping[str, str], on_progres
         _end(processes)
 
 
-def _start(job: Job, environment: Mapping[str, str]) -> "subprocess.Popen[str]":
+def _start(job: EncoderJob, environment: Mapping[str, str]) -> "subprocess.Popen[str]":
     # In a separate session: Ctrl-C only reaches this process, which then stops the others in order.
     process = subprocess.Popen(
         [sys.executable, "-m", "solfa.encoding.worker_main"],

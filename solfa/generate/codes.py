@@ -12,16 +12,16 @@ from solfa.codecs.protocol import Codec, Encoded
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import OnStep
 from solfa.generate.request import ClipRequest, read_prompt
-from solfa.models.lm.generation import CodesModel, Condition, GenerationSettings, generate
+from solfa.models.lm.generation import BatchConditions, CodesModel, GenerationSettings, generate
 
 CLIPS_AT_ONCE = 16
 """Reading the weights once for 16 clips is much faster than 16 times; larger batches cost memory and gain little."""
 
-ConditionsOf = Callable[[Sequence[Mapping[str, Any]]], Callable[[], Condition]]
+ConditionsOf = Callable[[Sequence[Mapping[str, Any]]], Callable[[], BatchConditions]]
 """Checks the attributes of all clips right away, and embeds them when their turn comes."""
 
 
-class Job(NamedTuple):
+class CodesJob(NamedTuple):
     """A request in the model's terms: its conditions by name, and the codes to start with."""
 
     request: ClipRequest
@@ -35,8 +35,8 @@ class Job(NamedTuple):
 
 class _Batch(NamedTuple):
     num_frames: int
-    jobs: Sequence[Job]
-    embed: Callable[[], Condition]
+    jobs: Sequence[CodesJob]
+    embed: Callable[[], BatchConditions]
 
     @property
     def weight(self) -> int:
@@ -57,7 +57,7 @@ def generate_clips(
     model: CodesModel[Any],
     conditions_of: ConditionsOf,
     codec: Codec,
-    jobs: Sequence[Job],
+    jobs: Sequence[CodesJob],
     settings: GenerationSettings,
     on_step: OnStep | None = None,
     clips_at_once: int = CLIPS_AT_ONCE,
@@ -93,8 +93,8 @@ def _generate(
             yield _decode(codec, job, row, settings)
 
 
-def _alike(jobs: Sequence[Job], frame_rate: float, clips_at_once: int) -> Iterable[tuple[int, list[Job]]]:
-    def lengths(job: Job) -> tuple[int, int]:
+def _alike(jobs: Sequence[CodesJob], frame_rate: float, clips_at_once: int) -> Iterable[tuple[int, list[CodesJob]]]:
+    def lengths(job: CodesJob) -> tuple[int, int]:
         return max(1, round(job.request.seconds * frame_rate)), job.prompt_frames
 
     for (num_frames, _), group in groupby(sorted(jobs, key=lengths), lengths):
@@ -121,7 +121,7 @@ def _generate_batch(
     return codes
 
 
-def _decode(codec: Codec, job: Job, codes: Int64[Tensor, "K T"], settings: GenerationSettings) -> GeneratedClip:
+def _decode(codec: Codec, job: CodesJob, codes: Int64[Tensor, "K T"], settings: GenerationSettings) -> GeneratedClip:
     array = codes.transpose(0, 1)[None].contiguous()
     with torch.inference_mode():
         audio = codec.decode(Encoded(array, array.shape[1] * codec.hop_length))[0]

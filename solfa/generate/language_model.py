@@ -10,7 +10,7 @@ from solfa.codecs.protocol import Codec
 from solfa.config import nearest, parse_config
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.codes import Job, generate_clips, prompt_codes
+from solfa.generate.codes import CodesJob, generate_clips, prompt_codes
 from solfa.generate.data_codec import DataCodec, codes_array
 from solfa.generate.generator import OnStep
 from solfa.generate.request import ClipRequest
@@ -88,11 +88,11 @@ class LanguageModel:
         settings = parse_config(GenerationSettings, {**self.sampling.model_dump(), **options}, "options")
         told = [self._told(request.text, request.attributes) for request in requests]
         jobs = [
-            Job(request, values, prompt_codes(request, self.codec, self.network.lm.device))
+            CodesJob(request, values, prompt_codes(request, self.codec, self.network.lm.device))
             for request, values in zip(requests, told, strict=True)
         ]
         network = self.network
-        return generate_clips(network.lm, network.conditioners.prepare, self.codec, jobs, settings, on_step)
+        return generate_clips(network.lm, network.conditioners.checked, self.codec, jobs, settings, on_step)
 
     def log_prob(self, array: Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
         """Sum the log-probabilities, in nats, of all codes `[T, K]` of a clip."""

@@ -10,7 +10,7 @@ from solfa.codecs.protocol import Codec
 from solfa.config import nearest, parse_config
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.codes import Job, generate_clips, prompt_codes
+from solfa.generate.codes import CodesJob, generate_clips, prompt_codes
 from solfa.generate.data_codec import DataCodec, codes_array
 from solfa.generate.generator import OnStep
 from solfa.generate.language_model import sampling_of
@@ -67,7 +67,7 @@ class TextModel:
         settings = parse_config(GenerationSettings, {**self.sampling.model_dump(), **options}, "options")
         told = [self._told(request.text, request.attributes) for request in requests]
         jobs = [
-            Job(request, values, prompt_codes(request, self.codec, self.network.device))
+            CodesJob(request, values, prompt_codes(request, self.codec, self.network.device))
             for request, values in zip(requests, told, strict=True)
         ]
         return generate_clips(self.network, self._conditions, self.codec, jobs, settings, on_step)

@@ -79,7 +79,7 @@ class ResidualVectorQuantizer(nn.Module):
             flat = residual.detach().flatten(0, 1)
             if starting:
                 self._start(index, flat)
-            chosen = nearest(flat, self.codebooks[index]).view(residual.shape[:-1])
+            chosen = nearest_entries(flat, self.codebooks[index]).view(residual.shape[:-1])
             entries = F.embedding(chosen, self.codebooks[index])
             if self.training:
                 replaced.append(self._learn(index, flat, chosen.flatten()))
@@ -99,7 +99,7 @@ class ResidualVectorQuantizer(nn.Module):
         """Choose the entries of the first codebooks."""
         residual, codes = vectors, []
         for codebook in self.codebooks[:num_codebooks]:
-            codes.append(nearest(residual.flatten(0, 1), codebook).view(residual.shape[:-1]))
+            codes.append(nearest_entries(residual.flatten(0, 1), codebook).view(residual.shape[:-1]))
             residual = residual - F.embedding(codes[-1], codebook)
         return torch.stack(codes, dim=-1)
 
@@ -140,7 +140,7 @@ class ResidualVectorQuantizer(nn.Module):
         return rare.float().mean()
 
 
-def nearest(vectors: Float[Tensor, "N D"], codebook: Float[Tensor, "V D"]) -> Int64[Tensor, "N"]:
+def nearest_entries(vectors: Float[Tensor, "N D"], codebook: Float[Tensor, "V D"]) -> Int64[Tensor, "N"]:
     """Find the nearest entry of each vector, with exactly EnCodec's order of operations."""
     entries = codebook.detach().t()
     lengths = vectors.detach().pow(2).sum(1, keepdim=True)
@@ -171,7 +171,7 @@ def kmeans(
     empty = vectors.new_zeros(num_clusters, vectors.shape[1])
     _, sizes, means = _over_processes(empty, empty[:, 0].clone(), draw_vectors(vectors, num_clusters))
     for _ in range(num_iterations):
-        sums, sizes, _ = _over_processes(*assigned(vectors, nearest(vectors, means), num_clusters), empty)
+        sums, sizes, _ = _over_processes(*assigned(vectors, nearest_entries(vectors, means), num_clusters), empty)
         means = torch.where(sizes[:, None] > 0, sums / sizes[:, None].clamp_min(1), means)
     return means, sizes
 

@@ -12,7 +12,7 @@ from solfa.codecs.catalogue import load_codec
 from solfa.codecs.protocol import Codec
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.codes import Job, generate_clips
+from solfa.generate.codes import CodesJob, generate_clips
 from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
 from solfa.models.lm.generation import GenerationSettings
@@ -42,12 +42,12 @@ def network() -> Any:
     return SimpleNamespace(lm=lm.double(), conditioners=ConditionerSet(conditions, 16))
 
 
-def request(name: str, frames: int = 20, seed: int = 0, genre: str = "jazz", prompt: Tensor | None = None) -> Job:
-    return Job(ClipRequest(name, frames / RATE, seed), {"genre": genre}, prompt)
+def request(name: str, frames: int = 20, seed: int = 0, genre: str = "jazz", prompt: Tensor | None = None) -> CodesJob:
+    return CodesJob(ClipRequest(name, frames / RATE, seed), {"genre": genre}, prompt)
 
 
 def generated(network: Any, codec: Codec, *wanted: Any) -> Iterator[GeneratedClip]:
-    return generate_clips(network.lm, network.conditioners.prepare, codec, *wanted)
+    return generate_clips(network.lm, network.conditioners.checked, codec, *wanted)
 
 
 def codes(codec: Codec, clip: GeneratedClip) -> Tensor:
@@ -76,7 +76,7 @@ def test_a_clip_is_the_same_alone_and_among_others(network: Any, codec: Codec, c
 
 def test_conditions_matter(network: Any, codec: Codec) -> None:
     rows = [{"genre": "jazz"}, {"genre": "folk"}, {}]
-    requests = [Job(ClipRequest(str(number), 0.04, 0), row) for number, row in enumerate(rows)]
+    requests = [CodesJob(ClipRequest(str(number), 0.04, 0), row) for number, row in enumerate(rows)]
     clips = list(generated(network, codec, requests, SETTINGS))
     assert len({tuple(clip.audio.flatten().tolist()) for clip in clips}) == 3
 
@@ -117,12 +117,12 @@ def test_progress_counts_the_frames_of_all_clips_up_to_the_end(network: Any, cod
 
 
 def test_a_clip_shorter_than_a_frame_has_one(network: Any, codec: Codec) -> None:
-    (clip,) = generated(network, codec, [Job(ClipRequest("x", 1e-6, 0), {})], SETTINGS)
+    (clip,) = generated(network, codec, [CodesJob(ClipRequest("x", 1e-6, 0), {})], SETTINGS)
     assert clip.audio.shape == (2, 1)
 
 
 def test_an_unknown_condition_is_found_out_before_the_first_clip(network: Any, codec: Codec) -> None:
-    requests = [request("fine", 5), Job(ClipRequest("odd", 0.03, 0), {"gnre": "jazz"})]
+    requests = [request("fine", 5), CodesJob(ClipRequest("odd", 0.03, 0), {"gnre": "jazz"})]
     with pytest.raises(ConfigError, match=r"'gnre': .*did you mean 'genre'"):
         generated(network, codec, requests, SETTINGS)
 

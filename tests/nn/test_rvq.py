@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from solfa.nn.rvq import ResidualVectorQuantizer, kmeans, nearest
+from solfa.nn.rvq import ResidualVectorQuantizer, kmeans, nearest_entries
 from tests.nn.rvq_rank import build, train
 
 
@@ -130,7 +130,7 @@ def test_entries_are_running_means_of_what_chose_them() -> None:
     sums = quantizer.codebooks[0].double() * counts[:, None]
     for _ in range(5):
         batch = torch.randn(2, 7, 4)
-        codes = nearest(batch.flatten(0, 1), quantizer.codebooks[0])
+        codes = nearest_entries(batch.flatten(0, 1), quantizer.codebooks[0])
         quantizer(batch)
         one_hot = torch.nn.functional.one_hot(codes, size).double()
         counts = decay * counts + (1 - decay) * one_hot.sum(0)

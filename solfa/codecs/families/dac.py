@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
 from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
-from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, prepare
+from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, set_for_inference
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length, pad_to_multiple
 from solfa.config import Config, parse_config
@@ -92,7 +92,7 @@ class DacCodec:
             "precision": checkpoint.precision,
         }
         self.fingerprint = value_sha256(self.description)
-        prepare(model, checkpoint.precision, checkpoint.device)
+        set_for_inference(model, checkpoint.precision, checkpoint.device)
         self.model, self._device = model, checkpoint.device
         self._encoder: Callable[[Tensor], Tensor] = encoder or fast_dac_encoder(model.encoder)
         self._quantize = clip_by_clip(lambda hidden: model.quantizer(hidden, self.num_codebooks)[1])

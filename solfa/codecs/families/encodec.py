@@ -23,7 +23,7 @@ from torch import Tensor
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
 from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
-from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, prepare
+from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, set_for_inference
 from solfa.codecs.overlap import Chunks, overlap_add
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length
@@ -91,7 +91,7 @@ class EncodecCodec:
             "precision": checkpoint.precision,
         }
         self.fingerprint = value_sha256(self.description)
-        prepare(model, checkpoint.precision, checkpoint.device)
+        set_for_inference(model, checkpoint.precision, checkpoint.device)
         self.model, self._device, self._normalize = model, checkpoint.device, config.normalize
         self._encoder: Callable[[Tensor], Tensor] = encoder or fast_encodec_encoder(model)
         self._quantize = clip_by_clip(lambda latents: model.quantizer.encode(latents, self._bandwidth).permute(1, 2, 0))

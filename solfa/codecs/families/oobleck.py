@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
-from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, prepare
+from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, set_for_inference
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length, pad_to_multiple
 from solfa.config import Config, parse_config
@@ -82,7 +82,7 @@ class OobleckCodec:
             "precision": checkpoint.precision,
         }
         self.fingerprint = value_sha256(self.description)
-        prepare(model, checkpoint.precision, checkpoint.device)
+        set_for_inference(model, checkpoint.precision, checkpoint.device)
         self.model, self._device = model, checkpoint.device
         self._encoder = encoder or clip_by_clip(model.encoder)
 

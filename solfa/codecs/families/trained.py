@@ -10,7 +10,7 @@ from torch import Tensor
 
 from solfa.codecs.checkpoint import Checkpoint
 from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
-from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, prepare
+from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, set_for_inference
 from solfa.codecs.protocol import Encoded, Kind, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio
 from solfa.config import Config, parse_config
@@ -64,7 +64,7 @@ class OwnCodec:
             "precision": checkpoint.precision,
         }
         self.fingerprint = value_sha256(self.description)
-        prepare(model, checkpoint.precision, checkpoint.device)
+        set_for_inference(model, checkpoint.precision, checkpoint.device)
         self.model, self._device = model, checkpoint.device
         encoder = fast_encodec_encoder(model)
         # The fast encoder already handles the clips of a batch one by one.

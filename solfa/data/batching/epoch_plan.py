@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from solfa.data.batching.row_layout import Rows
-from solfa.data.sources.clip_source import Weights
+from solfa.data.sources.clip_source import DrawWeights
 from solfa.data.stable_random import Shuffler
 from solfa.errors import ConfigError
 
@@ -114,7 +114,7 @@ class PackPlan:
         )
 
 
-def clip_order(count: int, shuffler: Shuffler | None, weights: Weights | None = None) -> Int64[np.ndarray, "count"]:
+def clip_order(count: int, shuffler: Shuffler | None, weights: DrawWeights | None = None) -> Int64[np.ndarray, "count"]:
     """Order the clips of an epoch; None keeps them as they are. With weights, some come up often, others not at all."""
     if weights is None:
         return np.arange(count, dtype=np.int64) if shuffler is None else shuffler.permutation(count)
@@ -125,7 +125,7 @@ def clip_order(count: int, shuffler: Shuffler | None, weights: Weights | None = 
     return draw_order(weights, shuffler)
 
 
-def draw_order(weights: Weights, shuffler: Shuffler) -> Int64[np.ndarray, "clips"]:
+def draw_order(weights: DrawWeights, shuffler: Shuffler) -> Int64[np.ndarray, "clips"]:
     """Draw as many clips as there are, each as often as its weight says, off by less than one.
 
     Systematic resampling: the weights are laid end to end, and a randomly shifted comb of evenly spaced points picks

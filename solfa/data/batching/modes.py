@@ -20,7 +20,7 @@ from solfa.data.batching.epoch_plan import (
     repeat_starts,
     sort_windows,
 )
-from solfa.data.sources.clip_source import Weights
+from solfa.data.sources.clip_source import DrawWeights
 from solfa.data.stable_random import Shuffler
 from solfa.errors import ConfigError, StoreError
 
@@ -43,7 +43,7 @@ class Crop(Config):
     """Leave out the clips that do not fill a batch; which ones depends on the shuffle."""
 
     def plan(
-        self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler, weights: Weights | None = None
+        self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler, weights: DrawWeights | None = None
     ) -> EpochPlan:
         """Cut an order of the clips into batches."""
         order = clip_order(len(num_frames), shuffler if self.shuffle else None, weights)
@@ -88,7 +88,7 @@ class Pad(Config):
         return self
 
     def plan(
-        self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler, weights: Weights | None = None
+        self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler, weights: DrawWeights | None = None
     ) -> EpochPlan:
         """Sort windows of clips by length, cut them into batches, and shuffle the batches."""
         order = clip_order(len(num_frames), shuffler if self.shuffle else None, weights)
@@ -146,7 +146,7 @@ class Pack(Config):
     """Leave out the last frames if they do not fill a row, and the last rows if they do not fill a batch."""
 
     def plan(
-        self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler, weights: Weights | None = None
+        self, num_frames: Int64[np.ndarray, "clips"], shuffler: Shuffler, weights: DrawWeights | None = None
     ) -> EpochPlan:
         """Lay an order of the clips end to end."""
         order = clip_order(len(num_frames), shuffler if self.shuffle else None, weights)
@@ -167,7 +167,7 @@ def plan_epoch(
     digest: str,
     seed: int,
     epoch: int,
-    weights: Weights | None = None,
+    weights: DrawWeights | None = None,
 ) -> EpochPlan:
     """Plan the global batches of one epoch: the same arguments give the same batches on any machine."""
     if not len(num_frames):

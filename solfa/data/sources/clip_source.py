@@ -50,7 +50,7 @@ class ClipSource(Protocol):
 
 
 @dataclass(frozen=True)
-class Weights:
+class DrawWeights:
     """How often the clips of an epoch are drawn, relative to each other, and which of them belong together."""
 
     clips: Float64[np.ndarray, "clips"]
@@ -64,7 +64,7 @@ class WeightedSource(Protocol):
     """A source that may want its clips drawn by weight instead of once per epoch."""
 
     @property
-    def weights(self) -> Weights | None: ...
+    def weights(self) -> DrawWeights | None: ...
 
 
 @dataclass(frozen=True)

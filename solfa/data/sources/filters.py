@@ -79,11 +79,11 @@ def _tag(condition: Any) -> str:
     return "one_of" if isinstance(condition, list | tuple) else "equal"
 
 
-Condition = Annotated[
+Criterion = Annotated[
     Annotated[Matching, Tag("matching")] | Annotated[tuple[Value, ...], Tag("one_of")] | Annotated[Value, Tag("equal")],
     Discriminator(_tag),
 ]
-Where = Mapping[str, Condition]
+Where = Mapping[str, Criterion]
 
 
 def condition_holds(condition: Matching | tuple[Value, ...] | Value, value: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64, Num
 
-from solfa.data.sources.clip_source import ClipSource, SourceClip, Weights
+from solfa.data.sources.clip_source import ClipSource, DrawWeights, SourceClip
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
 
@@ -75,7 +75,7 @@ class Mixture:
         return MixedClip(f"{number}:{clip.id}", clip)
 
 
-def _weights(parts: Sequence[Part]) -> Weights | None:
+def _weights(parts: Sequence[Part]) -> DrawWeights | None:
     given = [part.weight is not None for part in parts]
     if any(given) and not all(given):
         raise ConfigError(f"weight: source {given.index(False)} has none, but others do; give all of them one, or none")
@@ -91,7 +91,7 @@ def _weights(parts: Sequence[Part]) -> Weights | None:
         share = count if part.weight is None else part.weight
         clips.append(within / total * share)
     numbers = [np.full(len(part.source), number, np.int64) for number, part in enumerate(parts)]
-    return Weights(np.concatenate(clips), np.concatenate(numbers))
+    return DrawWeights(np.concatenate(clips), np.concatenate(numbers))
 
 
 def _digest(parts: Sequence[Part], weighted: bool) -> str:

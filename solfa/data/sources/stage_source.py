@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from solfa.data.sources.clip_source import ClipSource, SourceClip, Weights
+from solfa.data.sources.clip_source import ClipSource, DrawWeights, SourceClip
 from solfa.data.sources.columns import STORED_COLUMNS, ClipColumns
 from solfa.data.sources.dset import Dset, Source, Stage
 from solfa.data.sources.filters import kept_clips
@@ -74,7 +74,7 @@ class OpenedSource:
         return self._mixture.num_frames
 
     @property
-    def weights(self) -> Weights | None:
+    def weights(self) -> DrawWeights | None:
         return self._mixture.weights
 
     def __len__(self) -> int:

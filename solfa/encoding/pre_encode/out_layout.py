@@ -20,7 +20,7 @@ import numpy as np
 
 from solfa.encoding.fingerprint import differences
 from solfa.encoding.pre_encode.items import Slot
-from solfa.encoding.pre_encode.summary import Failure
+from solfa.encoding.pre_encode.summary import FailedItem
 from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError, StoreError
 from solfa.files.crash_points import crash_point
@@ -119,7 +119,7 @@ class RankFolder:
         """Write the encoding of silence, once for all ranks."""
         create_once(self.out, self.out / SILENCE, npy_bytes(array))
 
-    def finish(self, failures: Sequence[Failure]) -> None:
+    def finish(self, failures: Sequence[FailedItem]) -> None:
         """Write what failed; the last rank to do so writes the complete list."""
         lines = b"".join(_line(failure._asdict()) for failure in failures)
         _put(self.path / FAILURES, lines)

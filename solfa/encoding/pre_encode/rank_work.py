@@ -16,7 +16,7 @@ from solfa.encoding.pre_encode.items import Slot, items_of_rank, slot_of
 from solfa.encoding.pre_encode.listing import read_items, read_lengths
 from solfa.encoding.pre_encode.out_layout import RankFolder
 from solfa.encoding.pre_encode.padded_batch import BatchEncoder, EncodedItem
-from solfa.encoding.pre_encode.summary import Failure
+from solfa.encoding.pre_encode.summary import FailedItem
 from solfa.encoding.progress import Listener, Progress, Totals
 from solfa.encoding.read_ahead import DecodeAhead, Decoded, Target
 from solfa.environment.ranks import Rank
@@ -24,7 +24,7 @@ from solfa.files.chunks import chunks
 from solfa.store.plan_file import PlannedClip
 
 
-class Place(NamedTuple):
+class ListedItem(NamedTuple):
     """Where an item is in the list, and whether it still has to be written."""
 
     item: int
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     """The last of its batch."""
 
 
-Batch = list[Decoded[Place]]
+Batch = list[Decoded[ListedItem]]
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Work:
     describer: ItemDescriber
     listener: Listener
     totals: Totals = field(default_factory=Totals)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailedItem] = field(default_factory=list)
     new_items: int = 0
 
     def run(self, num_workers: int) -> int:
@@ -71,7 +71,7 @@ class Work:
                 writing.result()
         return len(own)
 
-    def _places(self, stored: set[str]) -> Iterator[tuple[Place, PlannedClip]]:
+    def _places(self, stored: set[str]) -> Iterator[tuple[ListedItem, PlannedClip]]:
         """List the items of this rank's batches that are incomplete."""
         for number, items in enumerate(chunks(read_items(self.folder.out), self.batch_size)):
             if number % self.rank.world_size != self.rank.rank:
@@ -81,7 +81,7 @@ class Work:
             if all(slot.id in stored for slot in slots):
                 continue
             for position, (slot, item) in enumerate(zip(slots, items, strict=True)):
-                yield Place(first + position, slot, slot.id not in stored, position + 1 == len(items)), item
+                yield ListedItem(first + position, slot, slot.id not in stored, position + 1 == len(items)), item
 
     def _encode(self, batch: Batch) -> list[EncodedItem]:
         """Encode the readable items of a batch, unless there is nothing to write."""
@@ -107,9 +107,9 @@ class Work:
         progress = Progress(len(missing), len(failed), seconds, codec_seconds, wall_seconds)
         self.totals.add(progress, time.monotonic())
 
-    def _failure(self, decoded: Decoded[Place]) -> Failure:
+    def _failure(self, decoded: Decoded[ListedItem]) -> FailedItem:
         item = decoded.clip
-        return Failure(
+        return FailedItem(
             id=decoded.label.slot.id,
             path=recording_path(self.target.root, item),
             relpath=self.describer.relpath(item),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from solfa.environment.ranks import Rank
 
 
-class Failure(NamedTuple):
+class FailedItem(NamedTuple):
     """One item that could not be encoded, a line of failures.jsonl."""
 
     id: str
@@ -29,7 +29,7 @@ class PreEncodeReport:
     """Items of this rank that are stored."""
     new_items: int
     """Items that this run stored."""
-    failures: list[Failure]
+    failures: list[FailedItem]
     new_seconds: float
     """Audio this run encoded, without padding."""
     encode_seconds: float

@@ -15,7 +15,7 @@ State = Literal["waiting", "running", "done", "failed", "stopped"]
 
 
 @dataclass
-class Job:
+class GridJob:
     """One experiment of a grid and its state."""
 
     name: str
@@ -26,7 +26,7 @@ class Job:
 
 
 def run_jobs(
-    jobs: Sequence[Job],
+    jobs: Sequence[GridJob],
     num_at_once: int,
     on_look: Callable[[], None] = lambda: None,
     *,
@@ -37,7 +37,7 @@ def run_jobs(
 
     `on_look` is called each time the jobs have been polled. A signal to this process stops all of them.
     """
-    running: dict[Child, Job] = {}
+    running: dict[Child, GridJob] = {}
     waiting = [job for job in jobs if job.state == "waiting"]
     environment = job_environment(os.environ, num_at_once)
     with Family(grace_seconds) as family:
@@ -60,7 +60,7 @@ def run_jobs(
     return family.exit_code or int(any(job.state == "failed" for job in jobs))
 
 
-def _finish(job: Job, child: Child) -> None:
+def _finish(job: GridJob, child: Child) -> None:
     job.exit_code = child.returncode
     job.state = "failed" if child.returncode else "done"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from solfa.audio.sources.choice import open_source
-from solfa.codecs.catalogue import NAMES, BuiltIn, Quantized, load_codec
+from solfa.codecs.catalogue import NAMES, BuiltIn, WaveformClasses, load_codec
 from solfa.codecs.same_codec import absolute_spec, is_same_codec
 from solfa.codecs.spec import parse_spec
 from solfa.data.sources.dset import Dset, Source
@@ -131,7 +131,7 @@ def _is_up_to_date(dataset: Path, path: Path, listed: Versions) -> bool:
 def _encode(source: Source, codec: str, path: Path, dataset: Path, listed: Versions, listener: Listener | None) -> None:
     log.info("%s: encoding %s with %s", dataset, path, codec)
     is_small = sum(size for size, _ in listed.values()) < SMALL_BYTES
-    comes_with_solfa = isinstance(NAMES.get(parse_spec(codec).head), BuiltIn | Quantized)
+    comes_with_solfa = isinstance(NAMES.get(parse_spec(codec).head), BuiltIn | WaveformClasses)
     with _one_thread():
         report = encode(
             path,

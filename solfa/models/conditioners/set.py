@@ -111,7 +111,7 @@ class ConditionerSet(nn.Module):
             summed=torch.stack(summed).sum(dim=0) if summed else None,
         )
 
-    def prepare(self, rows: Sequence[Mapping[str, Any | None]]) -> Callable[[], Conditions]:
+    def checked(self, rows: Sequence[Mapping[str, Any | None]]) -> Callable[[], Conditions]:
         """Check the attributes of clips now, and embed them when called."""
         tokens = self.tokenize(rows)
         return lambda: self.forward(tokens)

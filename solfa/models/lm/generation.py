@@ -28,7 +28,7 @@ OnStep = Callable[[int, int], None]
 
 
 @runtime_checkable
-class Condition(Protocol):
+class BatchConditions(Protocol):
     """The conditions of every clip, and what to guide away from."""
 
     @property
@@ -36,10 +36,10 @@ class Condition(Protocol):
     @property
     def num_steps(self) -> int: ...
     def num_rows(self) -> Mapping[str, int]: ...
-    def doubled_with_null(self) -> "Condition": ...
+    def doubled_with_null(self) -> "BatchConditions": ...
 
 
-C = TypeVar("C", bound=Condition, contravariant=True)
+C = TypeVar("C", bound=BatchConditions, contravariant=True)
 
 
 @runtime_checkable
@@ -129,7 +129,12 @@ class _Reader:
     """Computes the guided logits at a step; its cache has what it read before."""
 
     def __init__(
-        self, model: CodesModel[Any], conditions: Condition, guidance_scale: float, tokens: Tensor, use_cache: bool
+        self,
+        model: CodesModel[Any],
+        conditions: BatchConditions,
+        guidance_scale: float,
+        tokens: Tensor,
+        use_cache: bool,
     ) -> None:
         self.model = model
         self.tokens = tokens
@@ -173,7 +178,7 @@ def _start(
 
 def _check(
     model: CodesModel[Any],
-    conditions: Condition,
+    conditions: BatchConditions,
     num_frames: int,
     num_clips: int,
     prompt: Int64[Tensor, "B K T0"] | None,

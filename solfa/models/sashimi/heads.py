@@ -104,7 +104,7 @@ def draw_classes(
     return head.draw_with(outputs, uniforms, temperature, semantics)
 
 
-class Mixture(NamedTuple):
+class LogisticMixture(NamedTuple):
     """The parameters of a mixture of logistics, on the line from -1 (class 0) to 1 (the last class)."""
 
     logits: Float32[Tensor, "*B M"]
@@ -172,10 +172,10 @@ class DmlHead(nn.Module):
         self.num_parameters, self.num_uniforms = 3 * num_mixtures, num_mixtures + 1
         self.smallest_log_scale = _LOG_SMALLEST_SCALE - math.log((num_classes - 1) / 2)
 
-    def mixture(self, outputs: Float[Tensor, "*B P"]) -> Mixture:
+    def mixture(self, outputs: Float[Tensor, "*B P"]) -> LogisticMixture:
         """Split the network's output; scales are clamped from below."""
         logits, means, log_scales = outputs.float().chunk(3, dim=-1)
-        return Mixture(logits, means, log_scales.clamp(min=self.smallest_log_scale))
+        return LogisticMixture(logits, means, log_scales.clamp(min=self.smallest_log_scale))
 
     def initialize(self, projection: nn.Linear) -> None:
         """Start with equal weights, means spread over the line, and scales that grow with the distance from silence."""

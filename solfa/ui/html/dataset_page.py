@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solfa.evaluate.statistics import code_statistics, latent_statistics, length_histogram
 from solfa.spelling import count, duration, plural, short, size
 from solfa.ui.html.cards import PLAYER_SECONDS
-from solfa.ui.html.report_data import ClipCard, Fact, Failure, ReportPage, Sound
+from solfa.ui.html.report_data import ClipCard, Fact, FailedClip, ReportPage, Sound
 
 MAX_STATISTICS_VALUES = 200_000_000
 """How many codes or latents to compute statistics from; in a larger dataset, every n-th clip is read."""
@@ -129,7 +129,7 @@ def dataset_page(
     stride = statistics_stride(int(dataset.num_frames.sum()) * array.width, MAX_STATISTICS_VALUES)
     arrays = (dataset[index].array for index in range(0, len(dataset), stride))
     is_codes = array.codebook_size is not None
-    failures = tuple(Failure(failed.id, failed.error) for failed in dataset.failures())
+    failures = tuple(FailedClip(failed.id, failed.error) for failed in dataset.failures())
     return ReportPage(
         title=title or dataset.path.name,
         subtitle=subtitle or f"A Solfa dataset of {'codes' if is_codes else 'latents'} from {dataset.info.codec}",

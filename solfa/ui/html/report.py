@@ -12,7 +12,7 @@ from solfa.ui.html.charts import code_charts, latent_chart, length_chart
 from solfa.ui.html.document import html_document
 from solfa.ui.html.markup import Markup, element, join
 from solfa.ui.html.picture import RANGE_DB
-from solfa.ui.html.report_data import Fact, Failure, ReportPage
+from solfa.ui.html.report_data import Fact, FailedClip, ReportPage
 from solfa.version import __version__
 
 POLICY = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
@@ -94,7 +94,7 @@ def _statistics(page: ReportPage) -> Markup:
     return element("section", *parts) if parts else Markup("")
 
 
-def _failures(failures: tuple[Failure, ...]) -> Markup:
+def _failures(failures: tuple[FailedClip, ...]) -> Markup:
     if not failures:
         return Markup("")
     shown = failures[:MAX_FAILURES]

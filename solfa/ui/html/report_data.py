@@ -18,7 +18,7 @@ class Fact(NamedTuple):
     note: str = ""
 
 
-class Failure(NamedTuple):
+class FailedClip(NamedTuple):
     """A clip that could not be encoded, and why."""
 
     id: str
@@ -63,7 +63,7 @@ class ReportPage:
     details: tuple[Fact, ...] = ()
     """Less important facts: the codec, the fingerprint, the path."""
     cards: tuple[ClipCard, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[FailedClip, ...] = ()
     lengths: LengthHistogram | None = None
     codes: CodeStatistics | None = None
     latents: LatentStatistics | None = None

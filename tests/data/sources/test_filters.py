@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from solfa.config import Config, parse_config
 from solfa.data.sources.columns import ClipColumns
-from solfa.data.sources.filters import Condition, Where, condition_holds, kept_clips
+from solfa.data.sources.filters import Criterion, Where, condition_holds, kept_clips
 from solfa.errors import ConfigError
 from solfa.store.layout import read_info, read_manifest
 from tests.data.stored import Described, store
@@ -106,7 +106,7 @@ def test_conditions_survive_being_written_and_read_again() -> None:
 
 
 def test_text_is_not_a_number_and_bounds_need_one() -> None:
-    parse = TypeAdapter(Condition).validate_python
+    parse = TypeAdapter(Criterion).validate_python
     assert not condition_holds(parse(7), "7")
     assert not condition_holds(parse({"min": 0}), "7")
     assert not condition_holds(parse({"min": 0}), True)

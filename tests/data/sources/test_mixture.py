@@ -9,7 +9,7 @@ import pytest
 from solfa.data.batching.epoch_plan import draw_order
 from solfa.data.batching.loader import make_loader
 from solfa.data.batching.modes import Crop, Pack, Pad, plan_epoch
-from solfa.data.sources.clip_source import MemoryClip, MemoryClips, Weights
+from solfa.data.sources.clip_source import DrawWeights, MemoryClip, MemoryClips
 from solfa.data.sources.mixture import Mixture, Part
 from solfa.data.stable_random import Shuffler
 from solfa.errors import ConfigError
@@ -86,8 +86,8 @@ def test_clip_weights_say_how_often_a_clip_comes_within_its_source() -> None:
 
 
 def test_over_many_epochs_every_clip_of_a_thinned_source_is_seen_in_many_combinations() -> None:
-    weights = Weights(np.ones(20) * 0.5, np.zeros(20, np.int64))
-    weights = Weights(np.concatenate([weights.clips, [10.0]]), np.concatenate([weights.parts, [1]]))
+    weights = DrawWeights(np.ones(20) * 0.5, np.zeros(20, np.int64))
+    weights = DrawWeights(np.concatenate([weights.clips, [10.0]]), np.concatenate([weights.parts, [1]]))
     epochs = [frozenset(draw_order(weights, Shuffler("d", 0, epoch)).tolist()) for epoch in range(60)]
     assert len(set(epochs)) > 50
     times = Counter(clip for epoch in epochs for clip in epoch)
@@ -184,7 +184,7 @@ def test_weights_without_shuffling_are_refused_instead_of_ignored() -> None:
 
 def test_drawing_from_a_million_clips_is_exact() -> None:
     rng = np.random.default_rng(0)
-    weights = Weights(rng.exponential(size=1_000_000), np.repeat(np.arange(10), 100_000))
+    weights = DrawWeights(rng.exponential(size=1_000_000), np.repeat(np.arange(10), 100_000))
     order = draw_order(weights, Shuffler("d", 0, 0))
     expected = weights.clips / weights.clips.sum() * 1_000_000
     counts = np.bincount(order, minlength=1_000_000)

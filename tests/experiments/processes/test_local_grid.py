@@ -6,12 +6,12 @@ import sys
 import threading
 from pathlib import Path
 
-from solfa.experiments.processes.local_grid import Job, job_environment, run_jobs
+from solfa.experiments.processes.local_grid import GridJob, job_environment, run_jobs
 from solfa.xp.layout import OUTPUT
 
 
-def job(folder: Path, text: str) -> Job:
-    return Job(folder.name, [sys.executable, "-c", f"import os, time\n{text}"], folder)
+def job(folder: Path, text: str) -> GridJob:
+    return GridJob(folder.name, [sys.executable, "-c", f"import os, time\n{text}"], folder)
 
 
 def test_every_job_runs_and_one_that_fails_stops_no_other(tmp_path):

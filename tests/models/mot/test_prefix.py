@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from solfa.models.lm.generation import Condition
+from solfa.models.lm.generation import BatchConditions
 from solfa.models.mot.prefix import join_texts, unpadded
 
 LAYERS, HEADS, WIDTH = 3, 2, 4
@@ -40,7 +40,7 @@ def test_the_mask_is_false_where_there_is_padding_and_absent_where_there_is_none
 def test_there_is_something_to_guide_by_once_a_text_stands_for_none() -> None:
     assert join_texts([kept(3)]).is_none
     prefix = join_texts([kept(3)], kept(1))
-    assert not prefix.is_none and isinstance(prefix, Condition)
+    assert not prefix.is_none and isinstance(prefix, BatchConditions)
 
 
 @pytest.mark.parametrize("null_length", [0, 1, 6])

@@ -25,7 +25,7 @@ class TierWeights(NamedTuple):
     up: int
 
 
-class Weights(NamedTuple):
+class PackedWeights(NamedTuple):
     """All weights in one block of memory, and where each part starts."""
 
     memory: Float32[Tensor, "_"]
@@ -44,7 +44,7 @@ def tiers_of(model: Sashimi) -> list[Tier]:
 
 
 @torch.no_grad()
-def pack_weights(model: Sashimi) -> Weights:
+def pack_weights(model: Sashimi) -> PackedWeights:
     """Copy the current weights."""
     parts = [pack_rows(model.embedding.weight), pack_rows(torch.stack([model.norm.weight, model.norm.bias]))]
     parts.append(pack_linear(model.projection))
@@ -60,7 +60,7 @@ def pack_weights(model: Sashimi) -> Weights:
     memory, addresses = structures.joined(parts)
     tiers = [TierWeights(*addresses[at : at + 4]) for at in range(3, len(addresses), 4)]
     embedding, norm, projection = addresses[:3]
-    return Weights(memory, embedding, norm, projection, tiers)
+    return PackedWeights(memory, embedding, norm, projection, tiers)
 
 
 def grid_of(head: OutputHead) -> structures.Grid:
@@ -77,7 +77,7 @@ def grid_of(head: OutputHead) -> structures.Grid:
 class ClipGroup:
     """Some clips that one thread steps together."""
 
-    def __init__(self, model: Sashimi, head: OutputHead, weights: Weights, num_clips: int) -> None:
+    def __init__(self, model: Sashimi, head: OutputHead, weights: PackedWeights, num_clips: int) -> None:
         self.num_clips, self._weights = num_clips, weights
         self._modules, self._buffers = tiers_of(model), list[Tensor]()
         self._tiers = (structures.Tier * len(self._modules))()
