@@ -47,7 +47,7 @@ def export_model(
         typer.Option(metavar="USER/NAME", help="Also upload it to the Hugging Face Hub.", show_default="no"),
     ] = None,
     trust_code: Annotated[
-        bool, typer.Option("--trust-code", help="Run the solver of your own that trained this model.")
+        bool, typer.Option("--trust-code", help="Run the custom solver code this model was trained with.")
     ] = False,
 ) -> None:
     """Write the best weights of an experiment to a self-contained folder, or as a checkpoint for other tools."""

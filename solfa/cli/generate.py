@@ -106,7 +106,7 @@ def generate(
         ),
     ] = None,
     trust_code: Annotated[
-        bool, typer.Option("--trust-code", help="Run the solver of your own that trained this model.")
+        bool, typer.Option("--trust-code", help="Run the custom solver code this model was trained with.")
     ] = False,
 ) -> None:
     """Generate audio with a trained model."""

@@ -32,7 +32,7 @@ def set_for_inference(model: nn.Module, precision: Precision, device: str | torc
     """
     for name, tensor in model.state_dict().items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise ConfigError(f"codec: its weights hold numbers that are not finite, in {name}; get the files anew")
+            raise ConfigError(f"codec: the weights in {name} are not all finite numbers; download or copy the files again")
     model.eval().requires_grad_(False).to(device)
     if precision == "fp32":
         return

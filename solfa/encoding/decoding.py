@@ -64,7 +64,7 @@ def decode_dataset(
 
 
 def recordings_of(dataset: Dataset) -> dict[str, list[int]]:
-    """Find the rows of each recording's clips, in the order of time; one of which a part is missing is an error."""
+    """Find the rows of each recording's clips in order of time; a recording with a missing part is an error."""
     found: dict[str, list[tuple[int, int, int]]] = {}
     for row, clip in enumerate(dataset):
         source = clip.source

@@ -80,8 +80,8 @@ def _refuse_strangers(root: Path, source: AudioSource) -> None:
             del strangers[recording.key]
     for key, uri in strangers.items():
         raise StoreError(
-            f"{root}: its plan wants to read {uri} for {key!r}, which lies outside {source.root} and is not named by "
-            "it; give the source that it was begun with, or encode to another place"
+            f"{root}: its plan reads {uri} for {key!r}, which is outside {source.root} and not listed in it; "
+            "pass the source this dataset was started with, or encode to another folder"
         )
 
 

@@ -13,7 +13,7 @@ Versions = Mapping[str, Version]
 """By the keys of recordings."""
 
 UNKNOWN: Version = (0, 0)
-"""Of clips that were imported without their audio."""
+"""What a clip has that was imported without its audio."""
 
 
 class Differences(NamedTuple):

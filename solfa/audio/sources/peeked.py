@@ -1,4 +1,4 @@
-"""A source of which one wants to know, before it is gone through, whether there is anything in it."""
+"""A source that can tell whether it is empty without being listed twice."""
 
 from collections.abc import Iterator
 from itertools import chain

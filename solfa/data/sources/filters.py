@@ -102,8 +102,8 @@ def kept_clips(columns: ClipColumns, where: Where) -> Bool[np.ndarray, "clips"]:
         kept &= np.array([condition_holds(condition, value) for value in values], bool)
         if not kept.any():
             raise ConfigError(
-                f"{columns.path}: where: no clip of {len(values)} is left after {name!r}; "
-                f"its values are {some_values(values)}; relax the conditions"
+                f"{columns.path}: where: none of the {len(values)} clips passes the condition on {name!r}; "
+                f"values found there: {some_values(values)}; loosen the condition"
             )
     return kept
 

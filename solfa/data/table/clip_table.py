@@ -56,7 +56,7 @@ class ClipTable(Config):
         try:
             has_group = pattern is None or "key" in re.compile(pattern).groupindex
         except re.error as error:
-            raise ValueError(f"expected a regular expression, found an error: {error}") from None
+            raise ValueError(f"expected a regular expression, found one that does not compile: {error}") from None
         if not has_group:
             raise ValueError("expected a group named key, as in (?P<key>[^/]+)_[0-9]+")
         return pattern
