@@ -32,7 +32,9 @@ def set_for_inference(model: nn.Module, precision: Precision, device: str | torc
     """
     for name, tensor in model.state_dict().items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise ConfigError(f"codec: the weights in {name} are not all finite numbers; download or copy the files again")
+            raise ConfigError(
+                f"codec: the weights in {name} are not all finite numbers; download or copy the files again"
+            )
     model.eval().requires_grad_(False).to(device)
     if precision == "fp32":
         return

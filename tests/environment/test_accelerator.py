@@ -15,7 +15,7 @@ without_gpu = pytest.mark.skipif(
 def test_without_a_gpu_the_cpu_is_taken_and_a_gpu_refused():
     assert choose_device("auto") == choose_device("cpu") == "cpu"
     for device in ("cuda", "cuda:1", "mps", "tpu"):
-        with pytest.raises(ConfigError, match=f"^`device={device}`: not usable here, expected one of cpu or auto$"):
+        with pytest.raises(ConfigError, match=f"^`device={device}`: .*cpu or auto"):
             choose_device(device)
 
 

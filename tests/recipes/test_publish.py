@@ -36,7 +36,7 @@ def test_a_name_keeps_its_weights_unless_it_is_told_otherwise(tmp_path: Path) ->
     first, other = (tiny.make_solfa_codec(tmp_path / f"exported{seed}", seed) for seed in (0, 1))
     released = recipe.publish(first, "tiny", 1, root=package)
     assert recipe.publish(first, "tiny", 1, root=package) == released
-    with pytest.raises(ConfigError, match=r"expected what was released, version 1 .*choose another --name, or --repl"):
+    with pytest.raises(ConfigError, match=r"version 1 .*--name.*--repl"):
         recipe.publish(other, "tiny", 1, root=package)
     assert BuiltIn("tiny", package).load({}, "cpu", "fp32").fingerprint == released.fingerprint
     replaced = recipe.publish(other, "tiny", 1, replace=True, root=package)
@@ -51,6 +51,6 @@ def test_what_does_not_belong_into_the_package_is_refused(tmp_path: Path, monkey
     with pytest.raises(ConfigError, match=r"release: version: .*greater than 0"):
         recipe.publish(exported, "tiny", 0, root=tmp_path / "package")
     monkeypatch.setattr(recipe, "MAX_BYTES", 1_000)
-    with pytest.raises(ConfigError, match=r"at most 1,000 bytes of weights, found [\d,]+; export with --half"):
+    with pytest.raises(ConfigError, match=r"1,000 bytes.*found [\d,]+; export with --half"):
         recipe.publish(exported, "tiny", 1, root=tmp_path / "package")
     assert not (tmp_path / "package").exists()

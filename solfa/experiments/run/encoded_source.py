@@ -93,7 +93,9 @@ def _refuse_audio_settings(source: Source, path: Path) -> None:
             raise ConfigError(f"{path}: {name} applies to audio, but this is a Solfa dataset; set it to null")
     stored = read_info(path).codec
     if source.codec is not None and not is_same_codec(source.codec, stored):
-        raise ConfigError(f"{path}: encoded with {stored}, not {source.codec}; set codec to null to use what is there, or encode the audio again")
+        raise ConfigError(
+            f"{path}: encoded with {stored}, not {source.codec}; set codec to null to use what is there, or encode the audio again"
+        )
 
 
 def _dataset_beside(path: Path, codec: str, segment_seconds: float | None, listed: Versions) -> Path | None:
