@@ -77,7 +77,7 @@ def encode(
     encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
     chosen = codec_of(root) if codec is None else codec
     loaded = load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
-    info = _settle_info(root, recordings, loaded, encoders.device, segment_seconds, batch_seconds, dtype)
+    info = settle_info(root, recordings, loaded, encoders.device, segment_seconds, batch_seconds, dtype)
 
     planning = extend_plan(
         root,
@@ -103,14 +103,14 @@ def _path(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path)
 
 
-def _settle_info(
+def settle_info(
     root: Path,
     source: PeekedSource,
     codec: Codec,
     device: str,
-    segment_seconds: float | None,
-    batch_seconds: float | None,
-    dtype: DType | None,
+    segment_seconds: float | None = None,
+    batch_seconds: float | None = None,
+    dtype: DType | None = None,
 ) -> DatasetInfo:
     """Create dataset.json, or check that the existing one has the requested settings."""
     existing = read_info(root) if is_dataset(root) else None

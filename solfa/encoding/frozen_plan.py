@@ -3,7 +3,7 @@
 Rows go through a temporary Arrow file, so planning a million clips takes no more memory than planning a hundred.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -45,7 +45,8 @@ def extend_plan(
     `limit` stops after the recording that brings the whole plan to that many clips. A plan that somebody else
     started is confined to what the source names.
     """
-    _refuse_strangers(root, source)
+    done = committed_shards(root)
+    refuse_strangers(root, source, {shard.shard for shard in list_shards(root)}.difference(done))
     while True:
         report = PlanningReport()
         # Counted before reading the plan: if another process adds a part meanwhile, ours cannot take its number.
@@ -66,11 +67,11 @@ def extend_plan(
             spool.unlink(missing_ok=True)
 
 
-def _refuse_strangers(root: Path, source: AudioSource) -> None:
-    """Refuse a plan that would have us read files outside the source's folder which the source does not name."""
-    committed, strangers = set(committed_shards(root)), {}
+def refuse_strangers(root: Path, source: AudioSource, shards: Collection[int]) -> None:
+    """Refuse shards that would have us read files outside the source's folder which the source does not name."""
+    strangers: dict[str, str] = {}
     for shard, columns in enumerate(iterate_plan_columns(root, ["key", "uri"])):
-        if shard not in committed:
+        if shard in shards:
             rows = zip(columns["key"], columns["uri"], strict=True)
             strangers.update({key: uri for key, uri in rows if _leaves(uri)})
     if not strangers:

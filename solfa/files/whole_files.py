@@ -115,6 +115,17 @@ def create_once(root: Path, final: Path, content: bytes) -> bool:
         temporary.unlink(missing_ok=True)
 
 
+def put_in_place(temporary: Path, final: Path) -> None:
+    """Let a finished temporary file take the place of a damaged or missing one; there is no moment without either."""
+    sync(temporary)
+    expect_real_folder(final.parent)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    crash_point("repair:before-file")
+    temporary.replace(final)
+    crash_point("repair:after-file")
+    sync(final.parent)
+
+
 def replace_atomically(path: str | Path, content: bytes) -> None:
     """Write a file that may be rewritten later, never leaving a partial one under its name.
 

@@ -21,7 +21,7 @@ from solfa.config import Config, parse_config
 from solfa.errors import ConfigError, StoreError
 from solfa.files.free_folder import expect_free
 from solfa.files.json_objects import read_object
-from solfa.files.whole_files import TEMPORARY, create_once
+from solfa.files.whole_files import TEMPORARY, create_once, expect_real_folder, put_in_place, temporary_path
 from solfa.store.schema import FORMAT_VERSION, Commit, DatasetInfo, FileRecord, Manifest, record_bytes
 
 R = TypeVar("R", bound=Config)
@@ -61,6 +61,12 @@ def expect_new_dataset(root: Path) -> None:
     """Refuse to make a dataset where there is something else, apart from leftovers of a killed run."""
     expected = "a new or empty folder, or a Solfa dataset"
     expect_free(root, "choose another `dest`", expected=expected, is_ours=lambda name: name == TEMPORARY)
+
+
+def expect_real_folders(root: Path) -> None:
+    """Refuse a dataset in which a folder is a link to another place."""
+    for name in (TEMPORARY, "data", "meta", "commit", "plan", "manifest"):
+        expect_real_folder(root / name)
 
 
 def numbered(folder: Path, suffix: str, digits: int) -> list[int]:
@@ -154,6 +160,16 @@ def create_numbered_manifest(root: Path, manifest_of: Callable[[int], Manifest])
                 return latest
         if create_once(root, manifest_path(root, number), record_bytes(manifest)):
             return manifest
+
+
+def replace_record(root: Path, final: Path, record: Config) -> None:
+    """Write a commit or a manifest over a damaged one."""
+    temporary = temporary_path(root, final.name)
+    try:
+        temporary.write_bytes(record_bytes(record))
+        put_in_place(temporary, final)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def file_record(path: Path, sha256: str, name: str | None = None) -> FileRecord:

@@ -38,6 +38,12 @@ class Problem(NamedTuple):
     path: str
     message: str
 
+    @property
+    def shard(self) -> int | None:
+        """The shard that the file belongs to; None if it belongs to none."""
+        found = re.match(r"(?:data|meta|commit)/([0-9]{5,})[-.]", self.path)
+        return int(found[1]) if found else None
+
 
 class Verification(NamedTuple):
     """The result of verifying a dataset."""
@@ -69,7 +75,7 @@ def verify(root: str | Path, on_shard: Callable[[int, int], None] = lambda done,
         except StoreError as error:
             problems.append(Problem(f"commit/{number:05d}.json", str(error)))
         else:
-            problems += _check_shard(root, commits[number], planned, info.array)
+            problems += check_shard(root, commits[number], planned, info.array)
         on_shard(done, len(numbers))
     problems += _check_finished(root, planned or {}, numbers)
     problems += _check_manifests(root, commits, info.fingerprint)
@@ -115,7 +121,8 @@ def _check_plan(root: Path) -> Iterator[Problem]:
             seen.add(clip_id)
 
 
-def _check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem]:
+def check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem]:
+    """Compare a file with what a record says of it."""
     path, name = root / folder / record.name, f"{folder}/{record.name}"
     if not path.is_file():
         yield Problem(name, "missing, although the dataset refers to it")
@@ -125,8 +132,9 @@ def _check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem
         yield Problem(name, f"damaged: expected sha256 {record.sha256[:16]}…, found {found[:16]}…")
 
 
-def _check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | None, spec: ArraySpec) -> list[Problem]:
-    damaged = [*_check_file(root, "data", commit.data), *_check_file(root, "meta", commit.meta)]
+def check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | None, spec: ArraySpec) -> list[Problem]:
+    """Check the files of a shard against its commit and against the plan, if there is one."""
+    damaged = [*check_file(root, "data", commit.data), *check_file(root, "meta", commit.meta)]
     if planned is not None and commit.shard not in planned:
         damaged.append(Problem(f"commit/{commit.shard:05d}.json", "committed, but this shard is not in the plan"))
     if damaged or planned is None:
@@ -235,7 +243,7 @@ def _check_manifests(root: Path, commits: dict[int, Commit], fingerprint: str) -
 
 def _check_pinned_plans(root: Path, name: str, manifest: Manifest) -> Iterator[Problem]:
     for part, record in enumerate(manifest.plans):
-        damaged = list(_check_file(root, "plan", record.file))
+        damaged = list(check_file(root, "plan", record.file))
         yield from (Problem(path, f"{message} (according to {name})") for path, message in damaged)
         try:
             if not damaged and plan_record(root, part) != record:
