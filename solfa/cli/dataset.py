@@ -83,6 +83,9 @@ def verify(
         str | None,
         typer.Option(help="With --repair: auto, cpu, cuda, cuda:1 or mps.", show_default="the kind that made it"),
     ] = None,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="With --repair: run the custom_metadata_module of a dataset JSON.")
+    ] = False,
 ) -> None:
     """Check every hash, length, checksum and row against the plan; list the problems and exit 1 if there are any.
 
@@ -92,7 +95,7 @@ def verify(
 
     given = {"source": source, "audio_root": audio_root, "codec": codec, "device": device}
     if repair:
-        result = _repair(dataset, given)
+        result = _repair(dataset, {**given, "trust_code": trust_code})
     elif any(value is not None for value in given.values()):
         name = next(name for name, value in given.items() if value is not None)
         raise ConfigError(f"`{name}` is for repairing; add `repair=True`")

@@ -94,6 +94,9 @@ def encode(
         Path | None,
         typer.Option(help="Folder that the paths in a table are relative to; files outside it are refused."),
     ] = None,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="Run the custom_metadata_module that a dataset JSON names.")
+    ] = False,
 ) -> None:
     """Encode audio into a Solfa dataset; it can be resumed, and every failure is listed."""
     from solfa.encoding.api import codec_of
@@ -114,6 +117,7 @@ def encode(
             max_failed=max_failed,
             limit=limit,
             audio_root=audio_root,
+            trust_code=trust_code,
             listener=view,
         )
     print_report(report)

@@ -42,6 +42,7 @@ def repair_dataset(
     *,
     source: str | Path | AudioSource | None = None,
     audio_root: str | Path | None = None,
+    trust_code: bool = False,
     codec: str | Path | Codec | None = None,
     device: str | None = None,
     num_workers: int | None = None,
@@ -79,7 +80,7 @@ def repair_dataset(
         lost = {shard: plan for shard, plan in lost.items() if not any(map(is_sound, claims.distinct(shard)))}
         bench = Bench(root, lost, claims, listener or Silence())
         if lost:
-            opened = partial(_open, source, audio_root)
+            opened = partial(_open, source, audio_root, trust_code)
             bench.encode(partial(_begin, root, lost, claims, opened, codec, device, num_workers, num_encoders))
         reasons = bench.reasons
         repairs = [*bench.repairs, *restore_commits(root, suspects, is_sound), *restore_manifests(root, is_sound)]
@@ -100,12 +101,12 @@ def _is_sound(root: Path, planned: dict[int, ShardOfPlan] | None, commit: Commit
     return not check_shard(root, commit, planned, read_info(root).array)
 
 
-def _open(source: str | Path | AudioSource | None, audio_root: str | Path | None) -> AudioSource:
+def _open(source: str | Path | AudioSource | None, audio_root: str | Path | None, trust_code: bool) -> AudioSource:
     if source is None:
         raise ConfigError("encoding it again needs the audio that it was made from: pass `source`")
     if not isinstance(source, str | Path):
         return source
-    return open_source(source, audio_root=None if audio_root is None else Path(audio_root))
+    return open_source(source, audio_root=None if audio_root is None else Path(audio_root), trust_code=trust_code)
 
 
 def _begin(

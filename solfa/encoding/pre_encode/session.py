@@ -28,8 +28,13 @@ MAX_SAMPLE_RATE = 1_000 * MIN_SAMPLE_SIZE
 """Above it, an item could be shorter than one sample of a recording of 1 kHz, the slowest that is read."""
 
 
-def pre_encode(config: PreEncodeConfig, listener: Listener | None = None) -> PreEncodeReport:
-    """Write this rank's share of the layout; call it again to resume after an interruption."""
+def pre_encode(
+    config: PreEncodeConfig, listener: Listener | None = None, *, trust_code: bool = False
+) -> PreEncodeReport:
+    """Write this rank's share of the layout; call it again to resume after an interruption.
+
+    `trust_code` is not among the settings, which may come from a file of somebody else: it is for who starts the run.
+    """
     listener = listener or Silence()
     rank = read_rank(os.environ)
     check_launch(config, rank)
@@ -38,7 +43,7 @@ def pre_encode(config: PreEncodeConfig, listener: Listener | None = None) -> Pre
             f"WORLD_SIZE {rank.world_size}: expected at most {MAX_RANKS}: ids have three digits for the rank"
         )
     encoders = Encoders.choose("auto", 1, config.num_workers, rank)
-    collected = open_collected(config.dataset_config)
+    collected = open_collected(config.dataset_config, trust_code=trust_code)
     out = config.output_path
     if read_details(out) is None:
         expect_recordings(collected, config.dataset_config)
