@@ -60,7 +60,12 @@ def is_dataset(root: str | Path) -> bool:
 def expect_new_dataset(root: Path) -> None:
     """Refuse to make a dataset where there is something else, apart from leftovers of a killed run."""
     expected = "a new or empty folder, or a Solfa dataset"
-    expect_free(root, "choose another `dest`", expected=expected, is_ours=lambda name: name == TEMPORARY)
+
+    def is_ours(name: str) -> bool:
+        # Another process may have begun the dataset since the caller looked: dataset.json is the first of its files.
+        return name == TEMPORARY or is_dataset(root)
+
+    expect_free(root, "choose another `dest`", expected=expected, is_ours=is_ours)
 
 
 def expect_real_folders(root: Path) -> None:

@@ -38,8 +38,14 @@ def read_details(out: Path) -> dict[str, Any] | None:
     path = out / DETAILS
     if not path.is_file():
         expected = f"a new or empty folder, or one with {DETAILS} to continue"
-        expect_free(out, "choose another `output_path`", expected=expected, is_ours=lambda name: name == TEMPORARY)
-        return None
+
+        def is_ours(name: str) -> bool:
+            # Another rank may have begun since the look above: details.json is the first file that it writes.
+            return name == TEMPORARY or path.is_file()
+
+        expect_free(out, "choose another `output_path`", expected=expected, is_ours=is_ours)
+        if not path.is_file():
+            return None
     try:
         details = json.loads(path.read_bytes())
         settings = details["solfa"]["settings"]
