@@ -35,6 +35,14 @@ def expect_real_folder(folder: Path) -> None:
         )
 
 
+def expect_real_way(root: Path, folder: Path) -> None:
+    """Refuse a folder below `root` if it, or one on the way to it, is a link."""
+    way = folder.relative_to(root)
+    for part in (way, *way.parents):
+        if part != Path():
+            expect_real_folder(root / part)
+
+
 def remove_files(folder: Path, names: Iterable[str]) -> None:
     """Remove files of a folder by name, never through a link in its place."""
     expect_real_folder(folder)

@@ -97,8 +97,15 @@ def manifests(root: Path) -> list[int]:
     return numbered(root / "manifest", ".json", 6)
 
 
+def expect_no_pipe(path: Path) -> None:
+    """Refuse what is neither a file nor a folder: reading a pipe waits forever."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise StoreError(f"{path}: expected a file, found a pipe or a device; another file took its place")
+
+
 def _read(model: type[R], path: Path, what: str) -> R:
     try:
+        expect_no_pipe(path)
         values = read_object(path, StoreError, f"{path}: {what}", "the file is damaged")
     except FileNotFoundError:
         raise StoreError(f"{path}: {what} is missing") from None

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from solfa.errors import StoreError
 from solfa.files.digest import file_sha256
 from solfa.files.whole_files import publish, temporary_path
-from solfa.store.layout import file_record, plan_parts, plan_path
+from solfa.store.layout import expect_no_pipe, file_record, plan_parts, plan_path
 from solfa.store.schema import PlanRecord
 
 PLAN_SCHEMA = pa.schema(
@@ -116,6 +116,7 @@ def write_plan_part(root: Path, part: int, shards: Iterator[pa.Table]) -> bool:
 
 def _open_part(root: Path, part: int) -> pq.ParquetFile:
     path = plan_path(root, part)
+    expect_no_pipe(path)
     try:
         file = pq.ParquetFile(path)
         if file.schema_arrow.equals(PLAN_SCHEMA):

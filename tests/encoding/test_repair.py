@@ -229,16 +229,18 @@ def test_a_file_that_is_a_link_is_replaced_and_its_target_is_not(work: Path) -> 
 
 
 def test_a_plan_that_reads_other_files_is_refused(work: Path) -> None:
-    listed = work / "lists/list.jsonl"
+    listed = work / "lists/data.json"
     listed.parent.mkdir()
-    listed.write_text(json.dumps({"path": str(work / "audio/take0.wav")}))
+    entry = {"id": "a", "path": str(work / "audio")}
+    listed.write_text(json.dumps({"dataset_type": "audio_dir", "datasets": [entry]}))
     codec = solfa.load_codec(CODEC)
     solfa.encode(listed, work / "y.solfa", codec=codec)
     clean = tree_digest(work / "y.solfa")
     for path in (work / "y.solfa").glob("data/*"):
         path.unlink()
     (work / "other").mkdir()
-    (problem,) = repair_dataset(work / "y.solfa", source=work / "other", codec=codec).verification.problems
-    assert "outside" in problem.message
+    report = repair_dataset(work / "y.solfa", source=work / "other", codec=codec)
+    assert report.verification.problems
+    assert all("outside" in problem.message for problem in report.verification.problems)
     assert repair_dataset(work / "y.solfa", source=listed, codec=codec).verification.problems == []
     assert tree_digest(work / "y.solfa") == clean

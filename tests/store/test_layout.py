@@ -1,6 +1,7 @@
 """Damaged, foreign and newer records are refused with a sentence that names the file."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -154,3 +155,10 @@ def test_a_renamed_commit_is_refused(small: Path) -> None:
         read_commit(small, 5)
     with pytest.raises(StoreError, match=r"commit/.*missing"):
         read_commit(small, 0)
+
+
+@pytest.mark.parametrize("name", ["commit/00000.json", "manifest/000001.json", "plan/00000.parquet"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(small: Path, name: str) -> None:
+    (small / name).unlink()
+    os.mkfifo(small / name)
+    assert any(name in problem.path + problem.message for problem in verify(small).problems)

@@ -14,7 +14,14 @@ from solfa.encoding.pre_encode.config import MIN_SAMPLE_SIZE, PreEncodeConfig, c
 from solfa.encoding.pre_encode.config_source import Collected, expect_recordings, open_collected
 from solfa.encoding.pre_encode.item_json import ItemDescriber, make_details, model_config_of
 from solfa.encoding.pre_encode.items import MAX_RANKS, Cut
-from solfa.encoding.pre_encode.listing import check_capacity, freeze_list, list_path, new_recordings, read_lengths
+from solfa.encoding.pre_encode.listing import (
+    check_capacity,
+    freeze_list,
+    list_path,
+    new_recordings,
+    read_lengths,
+    refuse_strangers,
+)
 from solfa.encoding.pre_encode.out_layout import SILENCE, at_work, claim_folder, read_details
 from solfa.encoding.pre_encode.padded_batch import BatchEncoder
 from solfa.encoding.pre_encode.rank_work import Work
@@ -108,6 +115,8 @@ def _settle_list(
     """Freeze the list of items if it is not frozen yet; return notes on what may surprise a user."""
     out: Path = config.output_path
     notes = collected.notes()
+    if list_path(out).exists():
+        refuse_strangers(out, collected)
     if list_path(out).exists() and config.limit_batches is None:
         new = new_recordings(out, collected)
         if new:

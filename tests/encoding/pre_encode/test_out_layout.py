@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from solfa.encoding.pre_encode.out_layout import DETAILS, claim_folder, read_details
+from solfa.encoding.pre_encode.out_layout import DETAILS, RankFolder, claim_folder, read_details
+from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError, StoreError
 
 DETAILS_OF_RUN = {"dataset_config": {"datasets": []}, "solfa": {"settings": {"batch_size": 4}}}
@@ -47,3 +48,22 @@ def test_files_of_others_are_foreign_as_before(tmp_path):
     with pytest.raises(ConfigError, match=r"thesis\.txt"):
         claim_folder(tmp_path, DETAILS_OF_RUN)
     assert not (tmp_path / DETAILS).exists()
+
+
+def test_a_rank_neither_writes_nor_removes_through_a_link(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/.bashrc").write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/0").symlink_to(tmp_path / "theirs")
+    with pytest.raises(StoreError, match="is a link"):
+        RankFolder(tmp_path / "out", Rank(0, 1, 0, 1)).clean()
+    assert (tmp_path / "theirs/.bashrc").read_text() == "mine"
+
+
+def test_only_what_a_killed_process_left_is_cleaned_up(tmp_path):
+    folder = RankFolder(tmp_path, Rank(0, 1, 0, 1))
+    folder.path.mkdir()
+    (folder.path / ".notes").write_text("mine")
+    (folder.path / ".0000000000001.json.12.0123abcd").write_text("{")
+    folder.clean()
+    assert [path.name for path in folder.path.iterdir()] == [".notes"]
