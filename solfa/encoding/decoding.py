@@ -13,6 +13,7 @@ from solfa.audio.sources.choice import locate
 from solfa.audio.writer import write_audio
 from solfa.codecs.protocol import Codec
 from solfa.errors import AudioError, StoreError
+from solfa.files.free_folder import expect_no_broken_link
 from solfa.files.id_names import tree_name
 from solfa.files.whole_files import expect_real_way
 from solfa.store.dataset import Dataset
@@ -48,6 +49,7 @@ def decode_dataset(
     2
     """
     out = Path(out)
+    expect_no_broken_link(out, "choose another `out`")
     check_codec(dataset, codec)
     pieces = recordings_of(dataset) if whole else {clip_id: [row] for row, clip_id in enumerate(dataset.ids())}
     names = file_names(pieces, extension)

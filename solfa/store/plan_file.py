@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
 from solfa.files.digest import file_sha256
+from solfa.files.json_objects import parse_object
 from solfa.files.whole_files import publish, temporary_path
 from solfa.store.layout import expect_no_pipe, file_record, plan_parts, plan_path
 from solfa.store.schema import PlanRecord
@@ -75,7 +76,7 @@ class PlannedClip:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "PlannedClip":
         """Invert `as_row`; a place that cannot be in a recording is a ValueError."""
-        clip = cls(**{**row, "metadata": json.loads(row["metadata"])})
+        clip = cls(**{**row, "metadata": parse_object(row["metadata"])})
         # Of imported clips the length of the recording is not known.
         end = clip.source_num_samples or clip.stop
         if clip.error is None and not 0 <= clip.start <= clip.stop <= end:

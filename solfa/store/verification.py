@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
 from solfa.files.digest import file_sha256
+from solfa.files.json_objects import parse_object
 from solfa.store.gc import leftovers
 from solfa.store.layout import (
     commit_path,
@@ -142,7 +143,7 @@ def check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | No
     try:
         with pq.ParquetFile(root / "meta" / commit.meta.name) as file:
             meta = file.read().cast(META_SCHEMA)
-        rows = _check_rows(root, commit, planned[commit.shard], meta)
+        rows = [*_check_rows(root, commit, planned[commit.shard], meta), *_check_metadata(commit, meta)]
         return [*rows, *_check_counts(commit, meta), *_check_arrays(root, commit, meta, spec)]
     except (pa.ArrowException, OSError, StoreError) as error:
         return [Problem(f"meta/{commit.meta.name}", f"cannot be read ({error})")]
@@ -160,6 +161,14 @@ def _check_rows(root: Path, commit: Commit, planned: ShardOfPlan, meta: pa.Table
         difference = sorted(set(expected) ^ set(found))
         what = f"clips differ from the plan: {difference[:3]}" if difference else "clips are not in plan order"
         yield Problem(name, what)
+
+
+def _check_metadata(commit: Commit, meta: pa.Table) -> Iterator[Problem]:
+    for clip_id, text in zip(meta.column("id").to_pylist(), meta.column("metadata").to_pylist(), strict=True):
+        try:
+            parse_object(text)
+        except ValueError as error:
+            yield Problem(f"meta/{commit.meta.name}", f"clip {clip_id!r}: its metadata is not a JSON object ({error})")
 
 
 def _check_counts(commit: Commit, meta: pa.Table) -> Iterator[Problem]:

@@ -48,19 +48,19 @@ def read_details(out: Path) -> dict[str, Any] | None:
     if not path.is_file():
         expected = f"a new or empty folder, or one with {DETAILS} to continue"
 
-        def is_ours(name: str) -> bool:
+        def is_known(name: str) -> bool:
             # Another rank may have begun since the look above: details.json is the first file that it writes.
             return name == TEMPORARY or path.is_file()
 
-        expect_free(out, "choose another `output_path`", expected=expected, is_ours=is_ours)
+        expect_free(out, "choose another `output_path`", expected=expected, is_ours=is_known)
         if not path.is_file():
             return None
     try:
         details = json.loads(path.read_bytes())
-        settings = details["solfa"]["settings"]
-    except (ValueError, TypeError, KeyError):
-        settings = None
-    if not isinstance(settings, dict):
+        is_ours = isinstance(details["solfa"]["settings"], dict) and "dataset_config" in details
+    except (ValueError, TypeError, KeyError, RecursionError):
+        is_ours = False
+    if not is_ours:
         raise ConfigError(
             f"{out}: its {DETAILS} was not written by `solfa pre-encode`, so it cannot be continued; "
             "choose another `output_path` (`solfa import` can read it)"

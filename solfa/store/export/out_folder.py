@@ -13,7 +13,7 @@ from typing import IO
 
 from solfa.errors import ConfigError
 from solfa.files.crash_points import crash_point
-from solfa.files.free_folder import expect_free
+from solfa.files.free_folder import expect_free, expect_no_broken_link
 from solfa.files.whole_files import expect_real_folder, expect_real_way, publish, replace_atomically
 from solfa.store.export.marker import MARKER, Marker, is_export, read_marker
 from solfa.store.schema import record_bytes
@@ -86,6 +86,7 @@ class OutFolder:
 
 def claim(out: Path, marker: Marker, dataset_path: Path) -> OutFolder:
     """Claim a new or empty folder for an export, or resume one of the same dataset; refuse anything else."""
+    expect_no_broken_link(out, "choose another `out`")
     if out.resolve().is_relative_to(dataset_path.resolve()):
         raise ConfigError(f"{out}: is inside the dataset {dataset_path}; choose a folder outside it")
     if is_export(out):
