@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from solfa.errors import ConfigError, Interrupted
+from solfa.files.free_folder import expect_no_broken_link
 from solfa.generate.model import Model
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import DrawsSamples
@@ -28,6 +29,7 @@ def generate_into(
 ) -> int:
     """Generate, show the progress, and return the number of clips written; `stream=None` streams if the model can."""
     _refuse_what_it_cannot(model, bool(stream), options.get("semantics"))
+    expect_no_broken_link(out, "choose another `out`")
     out.mkdir(parents=True, exist_ok=True)
     with progress_bar("generating", "samples" if model.draws_samples else "frames") as bar:
         if model.draws_samples and stream is not False:

@@ -129,6 +129,9 @@ def import_(
         bool,
         typer.Option("--leave-out-failed", help="Leave out unreadable arrays, so that `solfa encode` can redo them."),
     ] = False,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="Run the custom_metadata_module that a dataset JSON names.")
+    ] = False,
 ) -> None:
     """Turn arrays that another tool encoded into a Solfa dataset."""
     from solfa.config import parse_config
@@ -147,6 +150,7 @@ def import_(
             source=source,
             segment_seconds=segment_seconds,
             leave_out_failed=leave_out_failed,
+            trust_code=trust_code,
             on_clip=bar,
         )
     failed = f", {report.num_failed} failed" if report.num_failed else ""

@@ -1,12 +1,15 @@
 """Commands that look after an existing dataset: status, verify, gc, inspect."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from solfa.cli.flags import in_flags
 from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.console import (
+    Bar,
     console,
     print_facts,
     print_failures,
@@ -14,13 +17,20 @@ from solfa.ui.terminal.console import (
     visible,
 )
 
+if TYPE_CHECKING:
+    from solfa.store.verification import Verification
+
 DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="A dataset folder made by `solfa encode`.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     app.command("status", epilog="[bold]Example[/]\n\n  solfa status music.solfa")(status)
-    app.command("verify", epilog="[bold]Example[/]\n\n  solfa verify music.solfa && echo intact")(verify)
+    app.command(
+        "verify",
+        epilog="[bold]Examples[/]\n\n  solfa verify music.solfa && echo intact\n\n"
+        "  solfa verify music.solfa --repair --source audio/",
+    )(verify)
     app.command("gc", epilog="[bold]Example[/]\n\n  solfa gc music.solfa --dry-run")(gc)
     app.command("inspect", epilog="[bold]Example[/]\n\n  solfa inspect music.solfa --source audio/ --page music.html")(
         inspect
@@ -52,12 +62,48 @@ def status(dataset: DatasetArgument) -> None:
     print_failures([(failed.id, failed.error) for failed in failures])
 
 
-def verify(dataset: DatasetArgument) -> None:
-    """Check every hash, length, checksum and row against the plan; list the problems and exit 1 if there are any."""
-    from solfa.store.verification import verify as run
+def verify(
+    context: typer.Context,
+    dataset: DatasetArgument,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Restore what is damaged or lost, byte for byte, before listing problems.")
+    ] = False,
+    source: Annotated[
+        str | None,
+        typer.Option(help="With --repair: the SOURCE it was encoded from, to encode damaged shards again."),
+    ] = None,
+    audio_root: Annotated[
+        Path | None, typer.Option(help="With --repair: the --audio-root it was encoded with, if any.")
+    ] = None,
+    codec: Annotated[
+        str | None,
+        typer.Option(help="With --repair: where its codec is now.", show_default="the codec recorded in the dataset"),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="With --repair: auto, cpu, cuda, cuda:1 or mps.", show_default="the kind that made it"),
+    ] = None,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="With --repair: run the custom_metadata_module of a dataset JSON.")
+    ] = False,
+) -> None:
+    """Check every hash, length, checksum and row against the plan; list the problems and exit 1 if there are any.
 
-    with progress_bar("verifying", "shards") as bar:
-        result = run(dataset, bar)
+    With --repair, commits and manifests are restored from each other, and damaged shards are encoded again.
+    """
+    from solfa.errors import ConfigError
+
+    given = {"source": source, "audio_root": audio_root, "codec": codec, "device": device}
+    if repair:
+        result = _repair(dataset, {**given, "trust_code": trust_code})
+    elif any(value is not None for value in given.values()):
+        name = next(name for name, value in given.items() if value is not None)
+        raise ConfigError(f"`{name}` is for repairing; add `repair=True`")
+    else:
+        from solfa.store.verification import verify as run
+
+        with progress_bar("verifying", "shards") as bar:
+            result = run(dataset, bar)
     if result.leftovers:
         files = plural(len(result.leftovers), "file")
         console.print(f"{files} left over from interrupted runs (harmless; `solfa gc` removes them)")
@@ -68,9 +114,26 @@ def verify(dataset: DatasetArgument) -> None:
         )
         return
     for problem in result.problems:
-        console.print(f"[red]{visible(problem.path)}[/]: {visible(problem.message)}", soft_wrap=True, highlight=False)
-    console.print(plural(len(result.problems), "problem"))
+        message = visible(in_flags(problem.message, context.command))
+        console.print(f"[red]{visible(problem.path)}[/]: {message}", soft_wrap=True, highlight=False)
+    advice = (
+        "" if repair else "; `--repair` puts damaged files in order, with `--source SOURCE` also those of data and meta"
+    )
+    console.print(f"{plural(len(result.problems), 'problem')}{advice}", soft_wrap=True, highlight=False)
     raise typer.Exit(1)
+
+
+def _repair(dataset: Path, given: Mapping[str, Any]) -> "Verification":
+    from solfa.cli.encode import EncodeView
+    from solfa.encoding.repair import repair_dataset
+
+    with EncodeView(Bar("verifying", "shards")) as view:
+        report = repair_dataset(dataset, **given, listener=view, on_shard=view.verifying)
+    for repaired in report.repairs:
+        console.print(f"[green]{visible(repaired.path)}[/]: {visible(repaired.how)}", soft_wrap=True, highlight=False)
+    if report.repairs:
+        console.print(f"{plural(len(report.repairs), 'file')} repaired")
+    return report.verification
 
 
 def gc(

@@ -94,6 +94,9 @@ def encode(
         Path | None,
         typer.Option(help="Folder that the paths in a table are relative to; files outside it are refused."),
     ] = None,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="Run the custom_metadata_module that a dataset JSON names.")
+    ] = False,
 ) -> None:
     """Encode audio into a Solfa dataset; it can be resumed, and every failure is listed."""
     from solfa.encoding.api import codec_of
@@ -114,6 +117,7 @@ def encode(
             max_failed=max_failed,
             limit=limit,
             audio_root=audio_root,
+            trust_code=trust_code,
             listener=view,
         )
     print_report(report)
@@ -133,8 +137,8 @@ def with_options(codec: str, options: Mapping[str, object]) -> str:
 class EncodeView:
     """Shows the progress of an encoding run: clips, speed, failures, time left."""
 
-    def __init__(self) -> None:
-        self._bar = Bar("planning", "recordings", has_total=False)
+    def __init__(self, first: Bar | None = None) -> None:
+        self._bar = first or Bar("planning", "recordings", has_total=False)
         self._is_encoding = False
 
     def __enter__(self) -> "EncodeView":
@@ -148,6 +152,15 @@ class EncodeView:
         """Show how many recordings have been scanned."""
         if recordings % 16 == 0:
             self._bar(recordings)
+
+    def verifying(self, done: int, total: int) -> None:
+        """Show how much of a dataset has been verified, before and after it is repaired."""
+        if self._is_encoding:
+            self._bar.stop()
+            self._bar = Bar("verifying", "shards")
+            self._bar.start()
+            self._is_encoding = False
+        self._bar(done, total)
 
     def loading(self, encoders: int) -> None:
         """Show that the encoders are starting."""

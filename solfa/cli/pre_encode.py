@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 BASE = Path(__file__).parents[1] / "conf" / "pre_encode" / "base.yaml"
 
+NOT_SETTINGS = ("overrides", "config", "trust_code")
+"""Parameters that say where settings come from, and what a file with settings must not decide."""
+
 EXAMPLES = (
     "[bold]Examples[/]\n\n"
     "  solfa pre-encode --model-config model.json --ckpt-path vae.safetensors --dataset-config data.json "
@@ -73,12 +76,15 @@ def pre_encode(
     limit_batches: Annotated[
         int | None, typer.Option(help="Encode only this many batches, counted over all ranks.")
     ] = None,
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="Run the custom_metadata_module that a dataset JSON names.")
+    ] = False,
 ) -> None:
     """Pre-encode audio into the layout of stable-audio-tools; it can be resumed, and no recording is dropped."""
     flags = dict(locals())
     from solfa.encoding.pre_encode.config import parse_pre_encode
 
-    given = {name: value for name, value in flags.items() if name not in ("overrides", "config") and value is not None}
+    given = {name: value for name, value in flags.items() if name not in NOT_SETTINGS and value is not None}
     composed = compose(config, overrides or []) if config or overrides else {}
     settings = parse_pre_encode({**composed, **given})
     # Imported this late because it loads torch: a mistake in the settings is reported right away.
@@ -86,7 +92,7 @@ def pre_encode(
     from solfa.encoding.pre_encode.session import pre_encode as run
 
     with EncodeView() as view:
-        report = run(settings, view)
+        report = run(settings, view, trust_code=trust_code)
     print_report(report)
     if report.items == 0:
         raise typer.Exit(1)

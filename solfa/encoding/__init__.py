@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from solfa.encoding.decoding import DecodeReport, decode_dataset
     from solfa.encoding.legacy_import import ArrayFacts, ImportReport, import_legacy
     from solfa.encoding.progress import EncodeReport, Listener, Totals
+    from solfa.encoding.repair import RepairReport, repair_dataset
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -17,6 +18,7 @@ else:
             "solfa.encoding.decoding": ["DecodeReport", "decode_dataset"],
             "solfa.encoding.legacy_import": ["ArrayFacts", "ImportReport", "import_legacy"],
             "solfa.encoding.progress": ["EncodeReport", "Listener", "Totals"],
+            "solfa.encoding.repair": ["RepairReport", "repair_dataset"],
         },
     )
 
@@ -26,8 +28,10 @@ __all__ = [
     "EncodeReport",
     "ImportReport",
     "Listener",
+    "RepairReport",
     "Totals",
     "decode_dataset",
     "encode",
     "import_legacy",
+    "repair_dataset",
 ]

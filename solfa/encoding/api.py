@@ -51,13 +51,15 @@ def encode(
     max_failed: str | int | None = None,
     limit: int | None = None,
     audio_root: str | Path | None = None,
+    trust_code: bool = False,
     listener: Listener | None = None,
 ) -> EncodeReport:
     """Encode a collection of audio into a dataset; call it again to resume, or to append new recordings.
 
     Settings left at None are those of the dataset if it exists, otherwise the defaults: the codec that ships with
     Solfa, 30 s segments, and as much audio at once as suits the device. `max_failed` ("1%" or a count) stops the run if
-    more clips than that cannot be read. Several processes may call this with the same `dest` at once.
+    more clips than that cannot be read. The `custom_metadata_module` of a dataset config runs only with `trust_code`.
+    Several processes may call this with the same `dest` at once.
 
     >>> import solfa
     >>> report = solfa.encode("audio/", "waves.solfa", codec=solfa.load_codec("mulaw"))
@@ -72,12 +74,13 @@ def encode(
     failure_limit = FailureLimit.parse(max_failed)
     if limit is not None and limit < 1:
         raise ConfigError(f"`limit`: expected at least 1 clip, found {limit}")
-    opened = open_source(source, audio_root=_path(audio_root)) if isinstance(source, str | Path) else source
-    recordings = PeekedSource(opened)
+    if isinstance(source, str | Path):
+        source = open_source(source, audio_root=_path(audio_root), trust_code=trust_code)
+    recordings = PeekedSource(source)
     encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
     chosen = codec_of(root) if codec is None else codec
     loaded = load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
-    info = _settle_info(root, recordings, loaded, encoders.device, segment_seconds, batch_seconds, dtype)
+    info = settle_info(root, recordings, loaded, encoders.device, segment_seconds, batch_seconds, dtype)
 
     planning = extend_plan(
         root,
@@ -103,14 +106,14 @@ def _path(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path)
 
 
-def _settle_info(
+def settle_info(
     root: Path,
     source: PeekedSource,
     codec: Codec,
     device: str,
-    segment_seconds: float | None,
-    batch_seconds: float | None,
-    dtype: DType | None,
+    segment_seconds: float | None = None,
+    batch_seconds: float | None = None,
+    dtype: DType | None = None,
 ) -> DatasetInfo:
     """Create dataset.json, or check that the existing one has the requested settings."""
     existing = read_info(root) if is_dataset(root) else None

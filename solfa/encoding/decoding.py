@@ -1,5 +1,6 @@
 """From a dataset back to audio: decode clips to files, and find the recordings they came from."""
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -12,7 +13,9 @@ from solfa.audio.sources.choice import locate
 from solfa.audio.writer import write_audio
 from solfa.codecs.protocol import Codec
 from solfa.errors import AudioError, StoreError
+from solfa.files.free_folder import expect_no_broken_link
 from solfa.files.id_names import tree_name
+from solfa.files.whole_files import expect_real_way
 from solfa.store.dataset import Dataset
 from solfa.store.shard_reader import Clip
 
@@ -46,12 +49,14 @@ def decode_dataset(
     2
     """
     out = Path(out)
+    expect_no_broken_link(out, "choose another `out`")
     check_codec(dataset, codec)
     pieces = recordings_of(dataset) if whole else {clip_id: [row] for row, clip_id in enumerate(dataset.ids())}
     names = file_names(pieces, extension)
     written, skipped, seconds, done = 0, 0, 0.0, 0
     for name, rows in pieces.items():
         path = out / names[name]
+        expect_real_way(out, path.parent)
         if path.exists():
             skipped += 1
         else:
@@ -127,6 +132,9 @@ def originals(source_root: Path, codec: Codec) -> Callable[[Clip], np.ndarray[An
         if source["member"] is not None or not source["uri"]:
             return None
         location = locate(source_root, source["uri"])
+        # A dataset of somebody else does not choose which other files of yours are shown.
+        if not Path(os.path.normpath(location.path)).is_relative_to(os.path.normpath(source_root)):
+            return None
         info = AudioInfo(source["sample_rate"], source["num_channels"], source["num_samples"], source["format"])
         if not location.path.is_file():
             return None

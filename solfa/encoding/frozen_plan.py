@@ -3,8 +3,9 @@
 Rows go through a temporary Arrow file, so planning a million clips takes no more memory than planning a hundred.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from solfa.audio.probe import probe_in_chunks
 from solfa.audio.recording import AudioSource, Recording
+from solfa.audio.sources.choice import locate
 from solfa.encoding.clip_plan import clips_of, shard_bounds
 from solfa.encoding.recording_versions import Versions, has_changed, planned_versions, version_of
 from solfa.errors import StoreError
@@ -45,7 +47,8 @@ def extend_plan(
     `limit` stops after the recording that brings the whole plan to that many clips. A plan that somebody else
     started is confined to what the source names.
     """
-    _refuse_strangers(root, source)
+    done = committed_shards(root)
+    refuse_strangers(root, source, {shard.shard for shard in list_shards(root)}.difference(done))
     while True:
         report = PlanningReport()
         # Counted before reading the plan: if another process adds a part meanwhile, ours cannot take its number.
@@ -66,21 +69,22 @@ def extend_plan(
             spool.unlink(missing_ok=True)
 
 
-def _refuse_strangers(root: Path, source: AudioSource) -> None:
-    """Refuse a plan that would have us read files outside the source's folder which the source does not name."""
-    committed, strangers = set(committed_shards(root)), {}
-    for shard, columns in enumerate(iterate_plan_columns(root, ["key", "uri"])):
-        if shard not in committed:
-            rows = zip(columns["key"], columns["uri"], strict=True)
-            strangers.update({key: uri for key, uri in rows if _leaves(uri)})
+def refuse_strangers(root: Path, source: AudioSource, shards: Collection[int]) -> None:
+    """Refuse shards that would have us read files outside the source's folder which the source does not name."""
+    planned = enumerate(iterate_plan_columns(root, ["key", "uri"]))
+    rows = (zip(columns["key"], columns["uri"], strict=True) for shard, columns in planned if shard in shards)
+    expect_named(root, chain.from_iterable(rows), source)
+
+
+def expect_named(where: Path, rows: Iterable[tuple[str, str]], source: AudioSource) -> None:
+    """Refuse keys and uris of a list that lie outside the source's folder and that the source does not name."""
+    strangers = {(key, uri) for key, uri in rows if _leaves(uri) and locate(source.root, uri).path.exists()}
     if not strangers:
         return
-    for recording in source.recordings():
-        if strangers.get(recording.key) == recording.uri:
-            del strangers[recording.key]
-    for key, uri in strangers.items():
+    strangers -= {(recording.key, recording.uri) for recording in source.recordings()}
+    for key, uri in sorted(strangers):
         raise StoreError(
-            f"{root}: its plan reads {uri} for {key!r}, which is outside {source.root} and not listed in it; "
+            f"{where}: its plan reads {uri} for {key!r}, which is outside {source.root} and not listed in it; "
             "pass the source this dataset was started with, or encode to another folder"
         )
 

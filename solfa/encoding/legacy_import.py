@@ -69,6 +69,7 @@ def import_legacy(
     batch_seconds: float | None = None,
     dtype: DType | None = None,
     leave_out_failed: bool = False,
+    trust_code: bool = False,
     on_clip: Callable[[int, int], None] = lambda done, total: None,
 ) -> ImportReport:
     """Import a folder of encoded clips; call it again to resume, or to append new clips.
@@ -76,7 +77,7 @@ def import_legacy(
     A folder written by `solfa export` describes itself. For others, pass the `codec` that made the arrays (with the
     settings that encoding will continue with) or, without the codec, `facts`. `source` is the audio they were made
     from: it provides keys, captions and metadata. Clips that cannot be read are kept as failed clips, which encoding
-    does not retry, unless `leave_out_failed`.
+    does not retry, unless `leave_out_failed`. A `custom_metadata_module` of the source runs only with `trust_code`.
     """
     root, found = Path(dest), open_legacy(Path(legacy), layout)
     if isinstance(found, ExportedClips):
@@ -94,7 +95,9 @@ def import_legacy(
             f"{legacy}: expected either the codec that made these arrays, or their kind, sample_rate, hop_length and, "
             f"for codes, codebook_size, found {'neither' if codec is None else 'both'}; give exactly one of the two"
         )
-    recordings = None if source is None else RecordingIndex(open_source(source).recordings())
+    recordings = None
+    if source is not None:
+        recordings = RecordingIndex(open_source(source, trust_code=trust_code).recordings())
     clips = _Clips(found, info.array, recordings, leave_out_failed)
     notes = ["no codec was given, so `solfa encode` cannot continue this dataset"] if facts else []
     return _import_clips(root, info, clips, notes, on_clip)

@@ -62,6 +62,8 @@ def decode_clip(clip: PlannedClip, target: Target) -> np.ndarray[Any, Any] | str
         return read_span(location, info, clip.start, clip.stop, target.sample_rate, target.num_channels)
     except AudioError as error:
         return str(error)
+    except MemoryError:
+        return "takes more memory than there is; cut recordings into clips with `segment_seconds`"
     except FileNotFoundError:
         return "disappeared since it was planned"
     except OSError as error:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from solfa.audio.resampler import resampled_span
 from solfa.codecs.protocol import Codec
 from solfa.encoding.clip_plan import batch_bounds
 from solfa.encoding.encode_loop import encoded_batches
@@ -68,14 +69,33 @@ def claim_shards(root: Path, info: DatasetInfo, encoder: int, num_encoders: int)
             lease.release()
             continue
         crash_point("shard:claimed")
-        clips = read_shard_plan(root, shard)
-        if any(clip.error is None and clip.source_sample_rate == 0 for clip in clips):
+        try:
+            clips = read_shard_plan(root, shard)
+            _expect_encodable(root, shard, clips, info.array.sample_rate)
+        except StoreError:
             lease.release()
+            raise
+        yield Claim(shard, clips, batch_bounds(clips, batch_seconds, info.array.sample_rate), lease)
+
+
+def _expect_encodable(root: Path, shard: ShardOfPlan, clips: list[PlannedClip], sample_rate: int) -> None:
+    """Refuse clips that were never meant to be encoded, and rows that contradict themselves."""
+    for clip in clips:
+        if clip.error is not None:
+            continue
+        if clip.source_sample_rate == 0:
             raise StoreError(
                 f"{root}: shard {shard.shard:05d} was planned by a `solfa import` that did not finish; "
                 "run that import again before encoding"
             )
-        yield Claim(shard, clips, batch_bounds(clips, batch_seconds, info.array.sample_rate), lease)
+        if clip.source_sample_rate > 0 and 0 <= clip.start < clip.stop <= clip.source_num_samples:
+            first, last = resampled_span(clip.start, clip.stop, clip.source_sample_rate, sample_rate)
+            if last - first == clip.num_samples:
+                continue
+        raise StoreError(
+            f"{root}: the plan of shard {shard.shard:05d} is damaged: {clip.num_samples} samples cannot be "
+            f"{clip.start} to {clip.stop} of {clip.id!r} at {clip.source_sample_rate} Hz"
+        )
 
 
 def encode_claims(

@@ -43,7 +43,8 @@ def run_encoders(
 def _start(job: EncoderJob, environment: Mapping[str, str]) -> "subprocess.Popen[str]":
     # In a separate session: Ctrl-C only reaches this process, which then stops the others in order.
     process = subprocess.Popen(
-        [sys.executable, "-m", "solfa.encoding.worker_main"],
+        # -P: a file torch.py in the folder the user is in is not torch.
+        [sys.executable, "-P", "-m", "solfa.encoding.worker_main"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -25,7 +25,7 @@ _TIMEOUT_SECONDS = 120
 def probe_bf16() -> bool:
     """Try a bf16 matrix product in a separate process with this process's environment; once per process."""
     trial = subprocess.run(
-        [sys.executable, "-c", _TRIAL],
+        [sys.executable, "-P", "-c", _TRIAL],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -6,6 +6,12 @@ from pathlib import Path
 from solfa.errors import ConfigError
 
 
+def expect_no_broken_link(folder: Path, advice: str) -> None:
+    """Refuse a link to nothing, which can be neither filled nor created."""
+    if folder.is_symlink() and not folder.exists():
+        raise ConfigError(f"{folder}: expected a folder, found a broken link; {advice}")
+
+
 def expect_free(
     folder: Path,
     advice: str,
@@ -14,6 +20,7 @@ def expect_free(
     is_ours: Callable[[str], bool] = lambda name: False,
 ) -> None:
     """Refuse a file, or a folder with foreign files in it, before anything is written; `is_ours` knows our names."""
+    expect_no_broken_link(folder, advice)
     if folder.is_dir():
         foreign = sorted(path.name for path in folder.iterdir() if not is_ours(path.name))
     elif folder.exists():

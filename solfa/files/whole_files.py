@@ -35,6 +35,14 @@ def expect_real_folder(folder: Path) -> None:
         )
 
 
+def expect_real_way(root: Path, folder: Path) -> None:
+    """Refuse a folder below `root` if it, or one on the way to it, is a link."""
+    way = folder.relative_to(root)
+    for part in (way, *way.parents):
+        if part != Path():
+            expect_real_folder(root / part)
+
+
 def remove_files(folder: Path, names: Iterable[str]) -> None:
     """Remove files of a folder by name, never through a link in its place."""
     expect_real_folder(folder)
@@ -113,6 +121,17 @@ def create_once(root: Path, final: Path, content: bytes) -> bool:
         return publish(temporary, final)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def put_in_place(temporary: Path, final: Path) -> None:
+    """Let a finished temporary file take the place of a damaged or missing one; there is no moment without either."""
+    sync(temporary)
+    expect_real_folder(final.parent)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    crash_point("repair:before-file")
+    temporary.replace(final)
+    crash_point("repair:after-file")
+    sync(final.parent)
 
 
 def replace_atomically(path: str | Path, content: bytes) -> None:

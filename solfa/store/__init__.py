@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from solfa.store.layout import is_dataset
     from solfa.store.legacy.found_clips import ArrayLayout
     from solfa.store.plan_file import PlannedClip
+    from solfa.store.restoration import Repair
     from solfa.store.schema import ArraySpec, DatasetInfo
     from solfa.store.shard_reader import Clip, FailedClip
     from solfa.store.shard_writer import Outcome
@@ -30,6 +31,7 @@ else:
             "solfa.store.layout": ["is_dataset"],
             "solfa.store.legacy.found_clips": ["ArrayLayout"],
             "solfa.store.plan_file": ["PlannedClip"],
+            "solfa.store.restoration": ["Repair"],
             "solfa.store.schema": ["ArraySpec", "DatasetInfo"],
             "solfa.store.shard_reader": ["Clip", "FailedClip"],
             "solfa.store.shard_writer": ["Outcome"],
@@ -51,6 +53,7 @@ __all__ = [
     "PartLimits",
     "PlannedClip",
     "Problem",
+    "Repair",
     "Status",
     "Verification",
     "append_arrays",

@@ -10,15 +10,21 @@ from solfa.store.schema import Manifest
 
 def finish(root: Path) -> Manifest | None:
     """Pin everything that is planned in a manifest, or return None while shards are missing; safe to repeat."""
-    planned = [shard.shard for shard in list_shards(root)]
-    if not set(planned) <= set(committed_shards(root)):
+    if not {shard.shard for shard in list_shards(root)} <= set(committed_shards(root)):
         return None
-    plans = tuple(plan_record(root, part) for part in plan_parts(root))
-    commits = tuple(read_commit(root, shard) for shard in planned)
-    fingerprint = read_info(root).fingerprint
+    everything = make_manifest(root, 1, len(plan_parts(root)))
     crash_point("manifest:before")
-    manifest = create_numbered_manifest(
-        root, lambda number: Manifest(number=number, fingerprint=fingerprint, plans=plans, commits=commits)
-    )
+    manifest = create_numbered_manifest(root, lambda number: everything.model_copy(update={"number": number}))
     crash_point("manifest:after")
     return manifest
+
+
+def make_manifest(root: Path, number: int, num_parts: int) -> Manifest:
+    """Describe the first parts of the plan and the commits of all their shards."""
+    shards = [shard.shard for shard in list_shards(root) if shard.part < num_parts]
+    return Manifest(
+        number=number,
+        fingerprint=read_info(root).fingerprint,
+        plans=tuple(plan_record(root, part) for part in range(num_parts)),
+        commits=tuple(read_commit(root, shard) for shard in shards),
+    )

@@ -1,11 +1,13 @@
 """Remove what killed runs left behind: temporary files, stale leases, and files that no commit refers to."""
 
+import os
 from pathlib import Path
 
 from solfa.errors import StoreError
-from solfa.files.whole_files import TEMPORARY, expect_real_folder, remove_files
-from solfa.store.layout import committed_shards, read_commit, read_info
+from solfa.files.whole_files import TEMPORARY, remove_files
+from solfa.store.layout import committed_shards, expect_real_folders, read_commit, read_info
 from solfa.store.lease import STALE_SECONDS, live_leases
+from solfa.store.restoration import own_manifests
 
 
 def leftovers(root: str | Path) -> list[Path]:
@@ -15,7 +17,8 @@ def leftovers(root: str | Path) -> list[Path]:
 
 
 def _temporary_files(root: Path) -> list[Path]:
-    return [path for path in sorted((root / TEMPORARY).glob("*")) if path.is_file()]
+    walked = os.walk(root / TEMPORARY)  # which lists links to folders, but does not enter them
+    return sorted(Path(folder, name) for folder, _, names in walked for name in names)
 
 
 def _content_files(root: Path) -> list[Path]:
@@ -24,6 +27,8 @@ def _content_files(root: Path) -> list[Path]:
 
 def _unnamed(root: Path, files: list[Path]) -> list[Path]:
     commits = [read_commit(root, shard) for shard in committed_shards(root)]
+    # A commit that got lost can be restored from a manifest, but its files cannot.
+    commits += [commit for manifest in own_manifests(root).values() for commit in manifest.commits]
     named = {Path("data", commit.data.name) for commit in commits}
     named |= {Path("meta", commit.meta.name) for commit in commits}
     return [path for path in files if path.relative_to(root) not in named]
@@ -38,19 +43,19 @@ def collect_garbage(root: str | Path, *, dry_run: bool = False) -> list[Path]:
     """
     root = Path(root)
     read_info(root)
-    _refuse_links(root)
-    _refuse_while_at_work(root)
+    expect_real_folders(root)
+    expect_nobody_at_work(root)
     if dry_run:
         return leftovers(root)
     # The order matters. Emptying .tmp removes the unfinished commit of a process that only seemed dead, so it can no
     # longer commit any of the files below. A process that starts now holds its lease until it has committed: if there
     # is no lease after the files were listed, the commits read last refer to every file that counts.
     temporary = _remove(_temporary_files(root))
-    folder = root / TEMPORARY
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+    for folder in [Path(path) for path, _, _ in os.walk(root / TEMPORARY, topdown=False)]:
+        if not any(folder.iterdir()):
+            folder.rmdir()
     files = _content_files(root)
-    _refuse_while_at_work(root)
+    expect_nobody_at_work(root)
     return temporary + _remove(_unnamed(root, files))
 
 
@@ -60,12 +65,8 @@ def _remove(paths: list[Path]) -> list[Path]:
     return paths
 
 
-def _refuse_links(root: Path) -> None:
-    for name in (TEMPORARY, "data", "meta", "commit", "plan", "manifest"):
-        expect_real_folder(root / name)
-
-
-def _refuse_while_at_work(root: Path) -> None:
+def expect_nobody_at_work(root: Path) -> None:
+    """Refuse a dataset that is being encoded or repaired."""
     alive = live_leases(root)
     if alive:
         raise StoreError(

@@ -21,7 +21,7 @@ from solfa.config import Config, parse_config
 from solfa.errors import ConfigError, StoreError
 from solfa.files.free_folder import expect_free
 from solfa.files.json_objects import read_object
-from solfa.files.whole_files import TEMPORARY, create_once
+from solfa.files.whole_files import TEMPORARY, create_once, expect_real_folder, put_in_place, temporary_path
 from solfa.store.schema import FORMAT_VERSION, Commit, DatasetInfo, FileRecord, Manifest, record_bytes
 
 R = TypeVar("R", bound=Config)
@@ -60,7 +60,18 @@ def is_dataset(root: str | Path) -> bool:
 def expect_new_dataset(root: Path) -> None:
     """Refuse to make a dataset where there is something else, apart from leftovers of a killed run."""
     expected = "a new or empty folder, or a Solfa dataset"
-    expect_free(root, "choose another `dest`", expected=expected, is_ours=lambda name: name == TEMPORARY)
+
+    def is_ours(name: str) -> bool:
+        # Another process may have begun the dataset since the caller looked: dataset.json is the first of its files.
+        return name == TEMPORARY or is_dataset(root)
+
+    expect_free(root, "choose another `dest`", expected=expected, is_ours=is_ours)
+
+
+def expect_real_folders(root: Path) -> None:
+    """Refuse a dataset in which a folder is a link to another place."""
+    for name in (TEMPORARY, "data", "meta", "commit", "plan", "manifest"):
+        expect_real_folder(root / name)
 
 
 def numbered(folder: Path, suffix: str, digits: int) -> list[int]:
@@ -86,8 +97,15 @@ def manifests(root: Path) -> list[int]:
     return numbered(root / "manifest", ".json", 6)
 
 
+def expect_no_pipe(path: Path) -> None:
+    """Refuse what is neither a file nor a folder: reading a pipe waits forever."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise StoreError(f"{path}: expected a file, found a pipe or a device; another file took its place")
+
+
 def _read(model: type[R], path: Path, what: str) -> R:
     try:
+        expect_no_pipe(path)
         values = read_object(path, StoreError, f"{path}: {what}", "the file is damaged")
     except FileNotFoundError:
         raise StoreError(f"{path}: {what} is missing") from None
@@ -154,6 +172,16 @@ def create_numbered_manifest(root: Path, manifest_of: Callable[[int], Manifest])
                 return latest
         if create_once(root, manifest_path(root, number), record_bytes(manifest)):
             return manifest
+
+
+def replace_record(root: Path, final: Path, record: Config) -> None:
+    """Write a commit or a manifest over a damaged one."""
+    temporary = temporary_path(root, final.name)
+    try:
+        temporary.write_bytes(record_bytes(record))
+        put_in_place(temporary, final)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def file_record(path: Path, sha256: str, name: str | None = None) -> FileRecord:

@@ -4,8 +4,11 @@ A lease is a file; its age, and its owner if it runs on this machine, show wheth
 needed for correctness: if clocks are wrong or a lease is lost, a shard is encoded twice and the first commit wins.
 """
 
+import errno
 import os
 import platform
+import re
+import stat
 import threading
 import time
 from pathlib import Path
@@ -15,6 +18,7 @@ from solfa.files.whole_files import TEMPORARY, link_once, temporary_path
 
 STALE_SECONDS = 60.0
 BEAT_SECONDS = 10.0
+_OWNER_BYTES = 512
 
 
 def lease_path(root: Path, shard: int) -> Path:
@@ -30,16 +34,28 @@ def is_leased(root: Path, shard: int) -> bool:
 def live_leases(root: Path) -> list[int]:
     """List the shards that someone seems to be working on."""
     paths = sorted((root / TEMPORARY).glob("lease-*"))
-    return [int(path.name.removeprefix("lease-")) for path in paths if _is_fresh(path)]
+    numbered = [(path.name.removeprefix("lease-"), path) for path in paths]
+    return [int(number) for number, path in numbered if re.fullmatch("[0-9]+", number) and _is_fresh(path)]
 
 
 def _is_fresh(path: Path) -> bool:
     try:
-        age = time.time() - path.stat().st_mtime
-        owner = path.read_text()
+        # A dataset of somebody else may have anything in its place: links are not followed, pipes not waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
-    return age < STALE_SECONDS and not _is_dead(owner)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return False
+        owner = os.read(descriptor, _OWNER_BYTES).decode(errors="replace")
+    finally:
+        os.close(descriptor)
+    return time.time() - found.st_mtime < STALE_SECONDS and not _is_dead(owner)
 
 
 def _owner() -> str:

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
 from solfa.files.digest import file_sha256
+from solfa.files.json_objects import parse_object
 from solfa.files.whole_files import publish, temporary_path
-from solfa.store.layout import file_record, plan_parts, plan_path
+from solfa.store.layout import expect_no_pipe, file_record, plan_parts, plan_path
 from solfa.store.schema import PlanRecord
 
 PLAN_SCHEMA = pa.schema(
@@ -75,7 +76,7 @@ class PlannedClip:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "PlannedClip":
         """Invert `as_row`; a place that cannot be in a recording is a ValueError."""
-        clip = cls(**{**row, "metadata": json.loads(row["metadata"])})
+        clip = cls(**{**row, "metadata": parse_object(row["metadata"])})
         # Of imported clips the length of the recording is not known.
         end = clip.source_num_samples or clip.stop
         if clip.error is None and not 0 <= clip.start <= clip.stop <= end:
@@ -116,6 +117,7 @@ def write_plan_part(root: Path, part: int, shards: Iterator[pa.Table]) -> bool:
 
 def _open_part(root: Path, part: int) -> pq.ParquetFile:
     path = plan_path(root, part)
+    expect_no_pipe(path)
     try:
         file = pq.ParquetFile(path)
         if file.schema_arrow.equals(PLAN_SCHEMA):

@@ -1,6 +1,5 @@
 """Read one shard: its meta rows, and its arrays as views into the memory-mapped data file."""
 
-import json
 import zlib
 from collections.abc import Sequence
 from functools import cached_property
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
+from solfa.files.json_objects import parse_object
 from solfa.store.schema import META_SCHEMA, ArraySpec, Commit
 
 
@@ -68,7 +68,10 @@ class Clip:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        return json.loads(self._value("metadata"))  # type: ignore[no-any-return]
+        try:
+            return parse_object(self._value("metadata"))
+        except ValueError as error:
+            raise StoreError(f"clip {self.id!r}: its metadata is not a JSON object ({error})") from None
 
     @property
     def scales(self) -> np.ndarray[Any, Any] | None:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
 from solfa.files.digest import file_sha256
+from solfa.files.json_objects import parse_object
 from solfa.store.gc import leftovers
 from solfa.store.layout import (
     commit_path,
@@ -37,6 +38,12 @@ class Problem(NamedTuple):
 
     path: str
     message: str
+
+    @property
+    def shard(self) -> int | None:
+        """The shard that the file belongs to; None if it belongs to none."""
+        found = re.match(r"(?:data|meta|commit)/([0-9]{5,})[-.]", self.path)
+        return int(found[1]) if found else None
 
 
 class Verification(NamedTuple):
@@ -69,7 +76,7 @@ def verify(root: str | Path, on_shard: Callable[[int, int], None] = lambda done,
         except StoreError as error:
             problems.append(Problem(f"commit/{number:05d}.json", str(error)))
         else:
-            problems += _check_shard(root, commits[number], planned, info.array)
+            problems += check_shard(root, commits[number], planned, info.array)
         on_shard(done, len(numbers))
     problems += _check_finished(root, planned or {}, numbers)
     problems += _check_manifests(root, commits, info.fingerprint)
@@ -115,7 +122,8 @@ def _check_plan(root: Path) -> Iterator[Problem]:
             seen.add(clip_id)
 
 
-def _check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem]:
+def check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem]:
+    """Compare a file with what a record says of it."""
     path, name = root / folder / record.name, f"{folder}/{record.name}"
     if not path.is_file():
         yield Problem(name, "missing, although the dataset refers to it")
@@ -125,8 +133,9 @@ def _check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem
         yield Problem(name, f"damaged: expected sha256 {record.sha256[:16]}…, found {found[:16]}…")
 
 
-def _check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | None, spec: ArraySpec) -> list[Problem]:
-    damaged = [*_check_file(root, "data", commit.data), *_check_file(root, "meta", commit.meta)]
+def check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | None, spec: ArraySpec) -> list[Problem]:
+    """Check the files of a shard against its commit and against the plan, if there is one."""
+    damaged = [*check_file(root, "data", commit.data), *check_file(root, "meta", commit.meta)]
     if planned is not None and commit.shard not in planned:
         damaged.append(Problem(f"commit/{commit.shard:05d}.json", "committed, but this shard is not in the plan"))
     if damaged or planned is None:
@@ -134,7 +143,7 @@ def _check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | N
     try:
         with pq.ParquetFile(root / "meta" / commit.meta.name) as file:
             meta = file.read().cast(META_SCHEMA)
-        rows = _check_rows(root, commit, planned[commit.shard], meta)
+        rows = [*_check_rows(root, commit, planned[commit.shard], meta), *_check_metadata(commit, meta)]
         return [*rows, *_check_counts(commit, meta), *_check_arrays(root, commit, meta, spec)]
     except (pa.ArrowException, OSError, StoreError) as error:
         return [Problem(f"meta/{commit.meta.name}", f"cannot be read ({error})")]
@@ -152,6 +161,14 @@ def _check_rows(root: Path, commit: Commit, planned: ShardOfPlan, meta: pa.Table
         difference = sorted(set(expected) ^ set(found))
         what = f"clips differ from the plan: {difference[:3]}" if difference else "clips are not in plan order"
         yield Problem(name, what)
+
+
+def _check_metadata(commit: Commit, meta: pa.Table) -> Iterator[Problem]:
+    for clip_id, text in zip(meta.column("id").to_pylist(), meta.column("metadata").to_pylist(), strict=True):
+        try:
+            parse_object(text)
+        except ValueError as error:
+            yield Problem(f"meta/{commit.meta.name}", f"clip {clip_id!r}: its metadata is not a JSON object ({error})")
 
 
 def _check_counts(commit: Commit, meta: pa.Table) -> Iterator[Problem]:
@@ -235,7 +252,7 @@ def _check_manifests(root: Path, commits: dict[int, Commit], fingerprint: str) -
 
 def _check_pinned_plans(root: Path, name: str, manifest: Manifest) -> Iterator[Problem]:
     for part, record in enumerate(manifest.plans):
-        damaged = list(_check_file(root, "plan", record.file))
+        damaged = list(check_file(root, "plan", record.file))
         yield from (Problem(path, f"{message} (according to {name})") for path, message in damaged)
         try:
             if not damaged and plan_record(root, part) != record:

@@ -55,6 +55,24 @@ def flac_with_total(num_samples: int, rate: int | None = None) -> bytes:
     return bytes(content)
 
 
+def liars(num_samples: int = 600_000) -> dict[str, bytes]:
+    """Make sound files that are large enough to be believed, whose headers claim thousands of times what is there."""
+    noise = 0.3 * np.random.default_rng(2).standard_normal((num_samples, 1)).astype(np.float32)
+    wav, aiff, rf64 = (bytearray(encoded(noise, format=name, subtype="PCM_16")) for name in ("WAV", "AIFF", "RF64"))
+    wav[4:8] = wav[40:44] = struct.pack("<I", 0x7FFE0000)
+    position = aiff.index(b"COMM") + 10
+    aiff[position : position + 4] = struct.pack(">I", 2**32 - 1)
+    position = rf64.index(b"ds64") + 8
+    rf64[position : position + 24] = struct.pack("<QQQ", 2**34, 2**34, 2**33)
+    mp3 = bytearray(encoded(noise, format="MP3"))
+    position = mp3.index(b"Xing") + 8
+    mp3[position : position + 4] = struct.pack(">I", 2**20)
+    flac = bytearray(encoded(noise, format="FLAC"))
+    flac[18:26] = (int.from_bytes(flac[18:26], "big") >> 36 << 36 | 2**33).to_bytes(8, "big")
+    contents = {"wav": wav, "aiff": aiff, "rf64.wav": rf64, "mp3": mp3, "flac": flac}
+    return {f"claims.{name}": bytes(content) for name, content in contents.items()}
+
+
 def with_value(value: float, subtype: str = "FLOAT") -> bytes:
     """Put one odd value into a second of sound."""
     audio = tone().astype(np.float64)

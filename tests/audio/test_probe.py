@@ -3,8 +3,10 @@
 import os
 import sys
 
+import numpy as np
 import pytest
-from hostile import encoded, flac_with_total, make_hostile_corpus, tone
+import soundfile
+from hostile import encoded, flac_with_total, liars, make_hostile_corpus, tone
 
 from solfa.audio.probe import RECORDINGS_PER_CHUNK, probe, probe_in_chunks
 from solfa.audio.reader import read_span
@@ -118,3 +120,16 @@ def test_recordings_are_probed_in_order_and_only_as_they_are_asked_for(tmp_path)
     assert [recording.key for recording, _ in first] == [str(number) for number in range(RECORDINGS_PER_CHUNK)]
     assert first[0][1] == "gone" and isinstance(first[1][1], AudioInfo)
     assert [len(list(chunk)) for chunk in chunks] == [3]
+
+
+def test_a_length_that_the_file_does_not_have_is_refused(tmp_path):
+    for name, content in liars().items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(AudioError, match="header claims"):
+            probe(Location(tmp_path / name))
+
+
+def test_much_silence_in_few_bytes_is_believed(tmp_path):
+    path = tmp_path / "silence.flac"
+    soundfile.write(path, np.zeros(5_000_000, np.float32), 16000)
+    assert probe(Location(path)).num_samples == 5_000_000 > 100 * path.stat().st_size

@@ -111,6 +111,35 @@ def test_verify_exits_with_one_and_names_the_damaged_file(dataset, solfa_main):
     assert f"data/{data.name}: damaged" in output and "1 problem" in output
 
 
+def test_verify_restores_a_manifest_and_says_what_a_damaged_shard_needs(dataset, solfa_main):
+    (manifest,), (data,) = (dataset / "manifest").iterdir(), (dataset / "data").iterdir()
+    sound = manifest.read_bytes()
+    manifest.write_bytes(sound[:40])
+    data.unlink()
+    code, output = solfa_main("verify", dataset, "--repair")
+    assert code == 1
+    assert "manifest/000001.json: rebuilt" in output and "1 file repaired" in output
+    assert re.search(rf"data/{data.name}: missing.*not repaired.*--source", output) and "1 problem" in output
+    assert manifest.read_bytes() == sound
+
+
+def test_what_is_for_repairing_is_refused_without_it(dataset, solfa_main):
+    code, output = solfa_main("verify", dataset, "--source", "audio")
+    assert code == 2 and "--source" in output and "--repair" in output
+
+
+@pytest.mark.slow
+def test_verify_encodes_a_damaged_shard_again(audio_folder, tmp_path, solfa_main, digest):
+    dest = tmp_path / "d.solfa"
+    solfa_main("encode", audio_folder, dest, "--codec", "mulaw", "--num-encoders", 1, "--num-workers", 0)
+    clean = digest(dest)
+    (data,) = (dest / "data").iterdir()
+    data.write_bytes(b"")
+    code, output = solfa_main("verify", dest, "--repair", "--source", audio_folder)
+    assert code == 0 and f"data/{data.name}: encoded again" in output and "intact" in output
+    assert digest(dest) == clean
+
+
 def test_inspect_writes_a_page_with_originals_beside_what_was_decoded(dataset, audio_folder, tmp_path, solfa_main):
     page = tmp_path / "page.html"
     code, output = solfa_main("inspect", dataset, "--source", audio_folder, "--page", page, "--clips", 2)

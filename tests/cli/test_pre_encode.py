@@ -105,3 +105,34 @@ def test_help_shows_an_example_the_defaults_and_the_better_way():
     for name, default in (("sample-size", "1320960"), ("num-workers", "4"), ("batch-size", "1"), ("strategy", "auto")):
         assert re.search(rf"--{name} .*?\[default: \({default}\)\]", text)
     assert BASE.is_file()
+
+
+def test_code_that_a_dataset_json_names_runs_only_with_the_flag(audio_folder, tmp_path, solfa_main):
+    (tmp_path / "describe.py").write_text("def get_custom_metadata(info, audio):\n    return {'prompt': 'I ran'}\n")
+    entry = {"id": "x", "path": str(audio_folder / "voice"), "custom_metadata_module": "describe.py"}
+    data, out = tmp_path / "data.json", tmp_path / "out"
+    data.write_text(json.dumps({"dataset_type": "audio_dir", "datasets": [entry]}))
+    own = tmp_path / "own.yaml"
+    own.write_text("pretrained_name: mulaw\nis_discrete: true\nnum_workers: 0\nsample_size: 8000\n")
+    typed = ("pre-encode", "--config", own, f"dataset_config={data}", f"output_path={out}")
+    code, output = solfa_main(*typed)
+    assert code == 2 and str(tmp_path / "describe.py") in output and "--trust-code" in output
+    own.write_text(own.read_text() + "trust_code: true\n")
+    assert solfa_main(*typed)[0] == 2 and not out.exists()
+    own.write_text(own.read_text().replace("trust_code: true\n", ""))
+    code, output = solfa_main(*typed, "--trust-code")
+    assert code == 0, output
+    assert all(json.loads(path.read_text())["prompt"] == "I ran" for path in (out / "0").glob("*.json"))
+
+
+@pytest.mark.parametrize("command", [("encode", "DATA", "OUT"), ("import", "ARRAYS", "OUT", "--source", "DATA")])
+def test_no_other_command_runs_it_without_the_flag_either(command, audio_folder, tmp_path, solfa_main):
+    (tmp_path / "evil.py").write_text("raise SystemExit('I ran')\n")
+    entry = {"id": "x", "path": str(audio_folder), "custom_metadata_module": "evil.py"}
+    (tmp_path / "data.json").write_text(json.dumps({"dataset_type": "audio_dir", "datasets": [entry]}))
+    (tmp_path / "arrays").mkdir()
+    np.save(tmp_path / "arrays/a.npy", np.zeros((8, 1), np.int64))
+    places = {"DATA": tmp_path / "data.json", "OUT": tmp_path / "out", "ARRAYS": tmp_path / "arrays"}
+    code, output = solfa_main(*(places.get(word, word) for word in command), "--codec", "mulaw")
+    assert code == 2 and str(tmp_path / "evil.py") in output and "--trust-code" in output
+    assert not (tmp_path / "out").exists()

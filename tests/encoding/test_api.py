@@ -17,6 +17,8 @@ from solfa.store.layout import create_info
 from solfa.store.lease import live_leases
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, write_plan_part
 from solfa.store.verification import verify
+from tests.audio.hostile import liars
+from tests.conftest import write_tone
 
 
 def encode(source, dest, codec="mulaw", **options):
@@ -70,6 +72,20 @@ def test_a_changed_file_is_reported_and_not_mixed_in(audio_folder, tmp_path, dig
     report = encode(audio_folder, dest)
     assert report.changed == ["voice/a.wav"]
     assert digest(dest) == before
+
+
+@pytest.mark.parametrize("segment_seconds", [1.0, 0])
+def test_a_header_that_claims_billions_of_samples_is_one_failed_recording(tmp_path, segment_seconds):
+    (tmp_path / "audio").mkdir()
+    shutil.copy(write_tone(tmp_path / "good.wav", 0.5), tmp_path / "audio/good.wav")
+    made = liars()
+    for name, content in made.items():
+        (tmp_path / "audio" / name).write_bytes(content)
+    report = encode(tmp_path / "audio", tmp_path / "d.solfa", segment_seconds=segment_seconds)
+    assert report.clips == 1
+    assert sorted(failed.id for failed in report.failures) == sorted(made)
+    assert all("header claims" in failed.error for failed in report.failures)
+    assert not verify(tmp_path / "d.solfa").problems
 
 
 def test_other_settings_are_refused_with_what_differs_and_change_nothing(audio_folder, tmp_path, digest):

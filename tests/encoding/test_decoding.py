@@ -1,5 +1,6 @@
 """Decoded files are named after their clips, each has a file of its own, and none lies outside its folder."""
 
+import json
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import soundfile
 
 import solfa
-from solfa.encoding.decoding import decode_dataset, file_names
+from solfa.encoding.decoding import decode_dataset, file_names, originals
 from solfa.errors import StoreError
 from tests.conftest import write_tone
 
@@ -63,3 +64,28 @@ def test_a_damaged_clip_is_not_passed_on(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"'a\.wav' .*damaged"):
         decode_dataset(solfa.open_dataset(tmp_path / "x.solfa"), codec, tmp_path / "out")
     assert not list(tmp_path.glob("out/*"))
+
+
+def test_nothing_is_decoded_through_a_link_in_the_output_folder(tmp_path: Path) -> None:
+    write_tone(tmp_path / "audio/deep/down/a.wav", 0.2, 8000)
+    codec = solfa.load_codec("mulaw:bits=8,sample_rate=8000")
+    solfa.encode(tmp_path / "audio", tmp_path / "x.solfa", codec=codec)
+    (tmp_path / "theirs/down").mkdir(parents=True)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/deep").symlink_to(tmp_path / "theirs")
+    with pytest.raises(StoreError, match="is a link"):
+        decode_dataset(solfa.open_dataset(tmp_path / "x.solfa"), codec, tmp_path / "out")
+    assert not list((tmp_path / "theirs/down").iterdir())
+
+
+def test_originals_outside_the_given_source_are_not_shown(tmp_path: Path) -> None:
+    write_tone(tmp_path / "home/secret.wav", 0.2, 8000)
+    write_tone(tmp_path / "audio/a.wav", 0.2, 8000)
+    entries = [{"id": name, "path": str(tmp_path / name)} for name in ("home", "audio")]
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists/data.json").write_text(json.dumps({"dataset_type": "audio_dir", "datasets": entries}))
+    codec = solfa.load_codec("mulaw:bits=8,sample_rate=8000")
+    solfa.encode(tmp_path / "lists/data.json", tmp_path / "x.solfa", codec=codec)
+    read = originals(tmp_path / "audio", codec)
+    shown = {Path(clip.source["uri"]).name: read(clip) is not None for clip in solfa.open_dataset(tmp_path / "x.solfa")}
+    assert shown == {"secret.wav": False, "a.wav": True}

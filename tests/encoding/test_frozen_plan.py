@@ -1,5 +1,6 @@
 """A plan that somebody else began cannot have us read files which our source does not name."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,11 +16,11 @@ from tests.conftest import write_tone
 CODEC = "mulaw:bits=8,sample_rate=8000"
 
 
-def begun(dest: Path, uri: str, stop: int = 1600) -> None:
+def begun(dest: Path, uri: str, stop: int = 1600, **lie: int) -> None:
     """Plan a dataset of one clip and encode nothing of it, as a killed run leaves it."""
     create_info(dest, dataset_info(solfa.load_codec(CODEC), EncodeSettings()))
     facts = {"source_sample_rate": 8000, "source_num_channels": 1, "source_num_samples": 1600, "source_format": "WAV"}
-    clip = PlannedClip("a.wav", "a.wav", uri, stop=stop, num_samples=stop, **facts)
+    clip = replace(PlannedClip("a.wav", "a.wav", uri, stop=stop, num_samples=stop, **facts), **lie)
     write_plan_part(dest, 0, iter([pa.Table.from_pylist([clip.as_row()], schema=PLAN_SCHEMA)]))
 
 
@@ -38,3 +39,21 @@ def test_a_place_outside_the_recording_is_a_damaged_plan(tmp_path: Path) -> None
     begun(tmp_path / "x.solfa", "a.wav", stop=2**40)
     with pytest.raises(StoreError, match="broken row"):
         solfa.encode(tmp_path / "audio", tmp_path / "x.solfa", codec=solfa.load_codec(CODEC))
+
+
+def test_a_stranger_that_is_not_there_is_a_failed_clip(tmp_path: Path) -> None:
+    write_tone(tmp_path / "audio/mine.wav", 0.2, 8000)
+    begun(tmp_path / "x.solfa", str(tmp_path / "home/gone.wav"))
+    report = solfa.encode(tmp_path / "audio", tmp_path / "x.solfa", codec=solfa.load_codec(CODEC))
+    assert [failed.id for failed in report.failures] == ["a.wav"]
+
+
+@pytest.mark.parametrize(
+    "lie", [{"num_samples": 7}, {"start": 1600}, {"source_sample_rate": -8000}, {"source_sample_rate": 3}]
+)
+def test_a_row_that_contradicts_itself_is_a_damaged_plan(tmp_path: Path, lie: dict[str, int]) -> None:
+    write_tone(tmp_path / "audio/a.wav", 0.2, 8000)
+    begun(tmp_path / "x.solfa", "a.wav", **lie)
+    with pytest.raises(StoreError, match="damaged"):
+        solfa.encode(tmp_path / "audio", tmp_path / "x.solfa", codec=solfa.load_codec(CODEC))
+    assert not list(tmp_path.glob("x.solfa/commit/*")) and not list(tmp_path.glob("x.solfa/.tmp/lease-*"))

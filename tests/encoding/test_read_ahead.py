@@ -13,6 +13,7 @@ from solfa.audio.recording import Location
 from solfa.encoding.clip_plan import clips_of
 from solfa.encoding.read_ahead import CLIPS_AHEAD, SECONDS_AHEAD, DecodeAhead, Target, decode_clip
 from solfa.store.plan_file import PlannedClip
+from tests.audio.hostile import flac_with_total
 from tests.conftest import write_tone
 
 
@@ -97,3 +98,12 @@ def test_a_decoder_that_dies_costs_one_clip_at_most(tmp_path):
         rest = list(results)
     assert [result.label for result in (first, *rest)] == list(range(6))
     assert all(result.audio is not None for result in (first, *rest))
+
+
+def test_a_clip_that_does_not_fit_into_memory_is_a_failed_clip(tmp_path):
+    path = tmp_path / "huge.flac"
+    path.write_bytes(flac_with_total(2**36 - 1))
+    found = path.stat()
+    clip = PlannedClip("a", "a", path.name, found.st_size, found.st_mtime_ns, stop=2**36 - 1, num_samples=2**36 - 1)
+    clip = replace(clip, source_sample_rate=16_000, source_num_channels=1, source_num_samples=2**36 - 1)
+    assert isinstance(decode_clip(replace(clip, source_format="FLAC/PCM_16"), target(tmp_path)), str)

@@ -22,3 +22,10 @@ def test_what_is_there_is_named_with_what_to_do(tmp_path):
     (tmp_path / "a").touch()
     with pytest.raises(ConfigError, match="found 'a' and 1 more"):
         expect_free(tmp_path, "choose another")
+
+
+@pytest.mark.parametrize("target", ["nowhere", "link"])
+def test_a_link_to_nothing_is_refused_in_a_sentence(tmp_path, target):
+    (tmp_path / "link").symlink_to(target)
+    with pytest.raises(ConfigError, match="broken link; go away"):
+        expect_free(tmp_path / "link", "go away")

@@ -6,6 +6,7 @@ Everything is imported once, so that a child costs milliseconds and fifty kills 
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -20,6 +21,7 @@ import torch
 import solfa
 from solfa.codecs.catalogue import load_codec
 from solfa.encoding import api, frozen_plan, supervision  # noqa: F401  (imported before forking)
+from solfa.encoding.repair import repair_dataset
 from solfa.files.crash_points import VARIABLE
 from solfa.store.verification import verify
 from tests.conftest import tree_digest
@@ -85,6 +87,42 @@ def kill_at_points(source: Path, work: Path, points: list[str], clean: dict[str,
     return results
 
 
+def repair_in_child(source: Path, dest: Path, **environment: str) -> int:
+    """Start a child that repairs; return its process id."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.environ.update(environment)
+            torch.set_num_threads(1)
+            report = repair_dataset(dest, source=source, codec=load_codec(CODEC))
+            code = len(report.verification.problems)
+        finally:
+            os._exit(code)
+    return pid
+
+
+def kill_repairs(source: Path, work: Path, points: list[str], clean: dict[str, str]) -> dict[str, object]:
+    """Damage a file of every kind, kill a repair at each point, and repair again; in between, nothing more is lost."""
+    results: dict[str, object] = {}
+    for index, point in enumerate(points):
+        dest = Path(shutil.copytree(work / "clean.solfa", work / f"repair{index}.solfa"))
+        for kind in ("data/00000*", "data/00001*", "meta/00001*", "commit/00002*", "manifest/*"):
+            for path in dest.glob(kind):
+                path.write_bytes(path.read_bytes()[:-9])
+        damaged = tree_digest(dest)
+        killed = wait_for(repair_in_child(source, dest, **{VARIABLE: point}))
+        left = tree_digest(dest)
+        repaired = wait_for(repair_in_child(source, dest))
+        results[point] = {
+            "killed": killed == -signal.SIGKILL,
+            "lost more": [name for name in clean if left.get(name) not in (clean[name], damaged[name])],
+            "repaired": repaired == 0,
+            "same": tree_digest(dest) == clean,
+        }
+    return results
+
+
 def kill_at_random(source: Path, work: Path, count: int, clean: dict[str, str], seconds: float) -> dict[str, object]:
     rng = random.Random(0)
     kills, completed, wrong, different = 0, 0, [], 0
@@ -128,6 +166,7 @@ def main() -> None:
         "shards": sum(name.startswith("commit/") for name in clean),
         "clean_problems": problems(clean_dest),
         "points": kill_at_points(source, work, points, clean),
+        "repairs": kill_repairs(source, work, json.loads(sys.argv[5]), clean),
         "random": kill_at_random(source, work, count, clean, seconds) if count else None,
     }
     sys.stdout.write(json.dumps(result))

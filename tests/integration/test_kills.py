@@ -23,9 +23,13 @@ def crash_points() -> list[str]:
     return sorted(names)
 
 
+REPAIRS = ["repair:before-file", "repair:after-file", "repair:after-file#3", "shard:before-commit#2", "shard:claimed"]
+
+
 @pytest.fixture(scope="module")
 def outcome(several_shards, tmp_path_factory):
-    points = [*crash_points(), "publish:before-link#4", "shard:before-commit#2", "shard:after-commit#3"]
+    encoding = [name for name in crash_points() if not name.startswith("repair:")]
+    points = [*encoding, "publish:before-link#4", "shard:before-commit#2", "shard:after-commit#3"]
     driver = Path(__file__).with_name("kill_driver.py")
     run = subprocess.run(
         [
@@ -35,6 +39,7 @@ def outcome(several_shards, tmp_path_factory):
             str(tmp_path_factory.mktemp("kills")),
             json.dumps(points),
             "50",
+            json.dumps(REPAIRS),
         ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
@@ -64,3 +69,9 @@ def test_a_kill_at_any_named_point_loses_nothing_and_changes_no_byte(outcome):
 
 def test_fifty_random_kills_lose_nothing_and_change_no_byte(outcome):
     assert outcome["random"] == {"kills": 50, "problems": [], "different": 0, "finished": True}
+
+
+def test_a_killed_repair_loses_nothing_more_and_the_next_one_finishes_it(outcome):
+    assert {name for name in crash_points() if name.startswith("repair:")} <= set(REPAIRS)
+    expected = {"killed": True, "lost more": [], "repaired": True, "same": True}
+    assert outcome["repairs"] == dict.fromkeys(REPAIRS, expected)

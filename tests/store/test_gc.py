@@ -39,6 +39,26 @@ def test_leftovers_go_and_everything_else_stays(small: Path) -> None:
     assert collect_garbage(small) == []
 
 
+def test_a_folder_that_a_killed_repair_left_goes_and_what_it_links_to_stays(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/thesis.txt").write_text("mine")
+    bench = small / ".tmp/repair.1.ab"
+    (bench / "plan").mkdir(parents=True)
+    (bench / "plan/00000.parquet").write_text("")
+    (bench / "data").symlink_to(tmp_path / "theirs")
+    assert [path.name for path in collect_garbage(small)] == ["00000.parquet"]
+    assert (tmp_path / "theirs/thesis.txt").exists()
+    (bench / "data").unlink()
+    collect_garbage(small)
+    assert not (small / ".tmp").exists()
+
+
+def test_files_of_a_commit_that_got_lost_stay_because_a_manifest_names_them(small: Path) -> None:
+    (small / "commit/00001.json").unlink()
+    before = tree(small)
+    assert collect_garbage(small) == [] and tree(small) == before
+
+
 def test_it_refuses_while_an_encoder_is_at_work_and_touches_nothing(small: Path) -> None:
     litter(small)
     lease = Lease.take(small, 7)

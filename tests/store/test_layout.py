@@ -1,15 +1,25 @@
 """Damaged, foreign and newer records are refused with a sentence that names the file."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from solfa.errors import StoreError
+from solfa.errors import ConfigError, StoreError
 from solfa.files.digest import canonical_json
 from solfa.store.dataset import open_dataset
-from solfa.store.layout import committed_shards, manifests, plan_parts, read_commit, read_info, read_manifest
+from solfa.store.layout import (
+    committed_shards,
+    expect_new_dataset,
+    manifests,
+    plan_parts,
+    read_commit,
+    read_info,
+    read_manifest,
+)
 from solfa.store.verification import verify
 
 RECORDS = ["dataset.json", "commit/00000.json", "manifest/000001.json"]
@@ -105,6 +115,24 @@ def test_a_plan_name_that_leads_elsewhere_is_refused(small: Path, evil: str) -> 
         open_dataset(small)
 
 
+def test_a_dataset_that_another_process_begins_between_two_looks_is_not_foreign(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dest, iterdir = tmp_path / "new.solfa", Path.iterdir
+    dest.mkdir()
+
+    def listing(path: Path) -> Any:
+        monkeypatch.setattr(Path, "iterdir", iterdir)
+        shutil.copytree(small, dest, dirs_exist_ok=True)
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", listing)
+    expect_new_dataset(dest)
+    (dest / "dataset.json").unlink()
+    with pytest.raises(ConfigError, match="empty folder"):
+        expect_new_dataset(dest)
+
+
 def test_a_folder_that_is_no_dataset_says_what_was_found(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"found a folder without dataset\.json"):
         open_dataset(tmp_path)
@@ -127,3 +155,10 @@ def test_a_renamed_commit_is_refused(small: Path) -> None:
         read_commit(small, 5)
     with pytest.raises(StoreError, match=r"commit/.*missing"):
         read_commit(small, 0)
+
+
+@pytest.mark.parametrize("name", ["commit/00000.json", "manifest/000001.json", "plan/00000.parquet"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(small: Path, name: str) -> None:
+    (small / name).unlink()
+    os.mkfifo(small / name)
+    assert any(name in problem.path + problem.message for problem in verify(small).problems)

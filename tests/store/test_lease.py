@@ -106,3 +106,18 @@ def test_a_lease_that_was_collected_is_released_quietly(tmp_path: Path) -> None:
     (tmp_path / ".tmp").rmdir()
     lease.release()
     lease.release()
+
+
+def test_whatever_lies_in_the_place_of_a_lease_holds_nobody_up(tmp_path: Path) -> None:
+    folder = lease_path(tmp_path, 0).parent
+    folder.mkdir()
+    os.mkfifo(lease_path(tmp_path, 0))
+    lease_path(tmp_path, 1).mkdir()
+    (tmp_path / "theirs").write_text("mine")
+    lease_path(tmp_path, 2).symlink_to(tmp_path / "theirs")
+    (folder / "lease-notes").write_text("not a number")
+    assert live_leases(tmp_path) == []
+    lease = Lease.take(tmp_path, 2)
+    assert lease is not None
+    lease.release()
+    assert (tmp_path / "theirs").read_text() == "mine"

@@ -14,6 +14,7 @@ from store_maker import SMALL, build, codes_spec, flip_bit, info_of, make_outcom
 from solfa.errors import StoreError
 from solfa.files.digest import canonical_json, file_sha256
 from solfa.store.array_dataset import append_arrays
+from solfa.store.dataset import open_dataset
 from solfa.store.layout import content_name
 from solfa.store.verification import verify
 
@@ -227,6 +228,7 @@ def forge_meta(root: Path, tmp_path: Path, **columns: list[Any]) -> str:
         ({"byte_offset": [0, None, 0]}, "byte ranges"),
         ({"id": ["clip/004", "clip/003", "clip/005"]}, "plan order"),
         ({"num_frames": [8, 0, 1]}, "8 frames of 4"),
+        ({"metadata": ["{}", "[" * 100_000, "{}"]}, "JSON object"),
     ],
 )
 def test_a_forged_meta_with_fitting_hashes_is_found(
@@ -263,3 +265,9 @@ def test_arrow_offsets_outside_the_file_are_a_problem_and_not_a_crash(small: Pat
     (tmp_path / "forged.arrow").write_bytes(content)
     name = forge(small, "data", tmp_path / "forged.arrow")
     assert name in problems(small)
+
+
+def test_metadata_that_is_no_json_is_one_sentence_where_it_is_read(small: Path, tmp_path: Path) -> None:
+    forge_meta(small, tmp_path, metadata=["[" * 100_000, "{}", "{}"])
+    with pytest.raises(StoreError, match=r"clip/003.*JSON object"):
+        _ = open_dataset(small)["clip/003"].metadata

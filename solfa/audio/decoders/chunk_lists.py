@@ -32,7 +32,7 @@ def _chunks(file: ByteRange, byte_order: str) -> Iterator[Chunk]:
 def promised_samples(file: ByteRange) -> int | None:
     """Compute how many samples the header of a WAV or AIFF file promises; None if it makes no such promise."""
     head = file.bytes_at(0, 12)
-    if head[:4] == b"RIFF" and head[8:] == b"WAVE":
+    if head[:4] in (b"RIFF", b"RF64") and head[8:] == b"WAVE":
         return _promised_by_wav(file)
     if head[:4] == b"FORM" and head[8:] in (b"AIFF", b"AIFC"):
         return _promised_by_aiff(file)
@@ -40,7 +40,7 @@ def promised_samples(file: ByteRange) -> int | None:
 
 
 def _promised_by_wav(file: ByteRange) -> int | None:
-    block_bytes = 0
+    block_bytes = large_bytes = 0
     for chunk in _chunks(file, "<"):
         if chunk.name == b"fmt ":
             content = file.bytes_at(chunk.position, 16)
@@ -48,6 +48,11 @@ def _promised_by_wav(file: ByteRange) -> int | None:
                 _, num_channels, _, _, block_bytes, bits = struct.unpack("<HHIIHH", content)
                 # Compressed formats (ADPCM, GSM) hold more than one sample per block: no length that we can compute.
                 block_bytes = block_bytes if block_bytes == num_channels * ((bits + 7) // 8) else 0
+        elif chunk.name == b"ds64":
+            # The sizes of an RF64 file, which 32 bits cannot count; zeros if its writer died.
+            large_bytes = int.from_bytes(file.bytes_at(chunk.position + 8, 8), "little")
+        elif chunk.name == b"data" and large_bytes:
+            return large_bytes // block_bytes if block_bytes else None
         elif chunk.name == b"data":
             return chunk.num_bytes // block_bytes if block_bytes and chunk.num_bytes < _UNKNOWN_BYTES else None
     return None

@@ -30,6 +30,11 @@ _MPEG_PREROLL = 128 * 576
 _UNKNOWN_SAMPLES = 2**62
 """libsndfile reports a length near 2^63 if a FLAC header does not give one."""
 
+_PLAUSIBLE_SAMPLES_PER_BYTE = 16
+"""Up to here a length is believed; silence may be denser, but then its end must be there."""
+_MOST_CUT_OFF = 4
+"""A file that promises more than this many times what is there was not cut off: its header is wrong."""
+
 
 @contextmanager
 def _open(file: ByteRange) -> Iterator[Any]:
@@ -48,20 +53,32 @@ def measure(file: ByteRange) -> AudioInfo:
         return _measure_chain(file)
     prepared = _prepare(file, None)
     with _open(prepared) as sound:
-        info = _info(sound)
+        info = _info(sound, file.size)
         if prepared.prefix and info.format.startswith("MP3"):
             # In a damaged stream our frame count and the decoder's may differ: what the decoder delivers counts.
             info = info._replace(num_samples=_deliverable(sound, info.num_samples))
     promised = chunk_lists.promised_samples(file)
     if promised is None or promised <= info.num_samples:
         return info
+    if promised > _MOST_CUT_OFF * info.num_samples:
+        raise AudioError(f"its header claims {promised:,} samples, but {info.num_samples:,} are there")
     return info._replace(num_samples=promised)
 
 
-def _info(sound: Any) -> AudioInfo:
+def _info(sound: Any, num_bytes: int) -> AudioInfo:
     if sound.frames >= _UNKNOWN_SAMPLES:
         raise AudioError("its header does not say how long it is (an unfinished stream); encode it again")
+    if sound.frames > _PLAUSIBLE_SAMPLES_PER_BYTE * num_bytes and not _has_end(sound):
+        raise AudioError(f"its header claims {sound.frames:,} samples, but it ends before the last of them")
     return AudioInfo(sound.samplerate, sound.channels, sound.frames, f"{sound.format}/{sound.subtype}")
+
+
+def _has_end(sound: Any) -> bool:
+    try:
+        sound.seek(max(0, sound.frames - _LARGEST_BLOCK))
+        return len(sound.read(_LARGEST_BLOCK, dtype="float32")) > 0
+    except soundfile.SoundFileError:
+        return False
 
 
 def _deliverable(sound: Any, claimed: int) -> int:
@@ -74,7 +91,7 @@ def _measure_chain(file: ByteRange) -> AudioInfo:
     total: AudioInfo | None = None
     for link in ogg.find_links(file):
         with _open(file.view(*link)) as sound:
-            info = _info(sound)
+            info = _info(sound, link.stop - link.start)
         if total is None:
             total = info
         elif total[:2] != info[:2]:

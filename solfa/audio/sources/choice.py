@@ -21,8 +21,10 @@ __all__ = ["expand_numbers", "locate", "open_source"]
 _NUMBERS = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
-def open_source(source: str | Path, *, audio_root: Path | None = None) -> AudioSource:
+def open_source(source: str | Path, *, audio_root: Path | None = None, trust_code: bool = False) -> AudioSource:
     """Open a folder, an audio file, a table, a tar (or several: `shard-{000..031}.tar`), or a dataset config.
+
+    The Python file that a dataset config may name as its `custom_metadata_module` runs only with `trust_code`.
 
     >>> from solfa.audio import open_source
     >>> [recording.key for recording in open_source("audio/voice").recordings()]
@@ -42,7 +44,7 @@ def open_source(source: str | Path, *, audio_root: Path | None = None) -> AudioS
     if is_tar_name(path.name):
         return _open_tars([path])
     if extension(path.name) == ".json":
-        return open_dataset_config(path, audio_root)
+        return open_dataset_config(path, audio_root, trust_code=trust_code)
     if extension(path.name) in AUDIO_EXTENSIONS:
         return FileSource(path)
     raise ConfigError(

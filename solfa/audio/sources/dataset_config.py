@@ -1,8 +1,8 @@
 """The dataset JSON of stable-audio-tools: folders (`audio_dir`) and local WebDataset tars (`wds`).
 
-A `custom_metadata_module` is the user's own Python, run only because the config names it. It is called once per
-recording, while the source is listed, with what stable-audio-tools passes it: `info` (path, relpath, sample_rate,
-seconds_total, ...) and `audio`, which is decoded only if the module uses it.
+A `custom_metadata_module` is the user's own Python, and runs only if the user trusts it: the config may come from
+somebody else. It is called once per recording, while the source is listed, with what stable-audio-tools passes it:
+`info` (path, relpath, sample_rate, seconds_total, ...) and `audio`, which is decoded only if the module uses it.
 """
 
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ class DatasetConfigSource:
         return collection.custom_metadata.describe(recording, locate_recording(base, recording))
 
 
-def open_dataset_config(path: Path, audio_root: Path | None) -> DatasetConfigSource:
+def open_dataset_config(path: Path, audio_root: Path | None, *, trust_code: bool = False) -> DatasetConfigSource:
     """Read a dataset config; relative paths are tried below `audio_root`, the config's folder, and here."""
     where = escape_path(path)
     try:
@@ -92,12 +92,12 @@ def open_dataset_config(path: Path, audio_root: Path | None) -> DatasetConfigSou
     if len(set(ids)) < len(ids):
         raise ConfigError(f"{where}: datasets: expected unique ids, found {', '.join(ids)}")
     bases = [base for base in (audio_root, path.parent, Path()) if base is not None]
-    collections = [_open_collection(entry, config.dataset_type, bases, where) for entry in config.datasets]
+    collections = [_open_collection(entry, config.dataset_type, bases, where, trust_code) for entry in config.datasets]
     return DatasetConfigSource(audio_root or path.parent, tuple(collections))
 
 
 def _open_collection(
-    entry: DatasetEntry, dataset_type: Literal["audio_dir", "wds"], bases: list[Path], where: str
+    entry: DatasetEntry, dataset_type: Literal["audio_dir", "wds"], bases: list[Path], where: str, trust_code: bool
 ) -> Collection:
     here = f"{where}: dataset {entry.id!r}"
     if entry.path is None or entry.s3_path is not None or entry.path.startswith("s3://"):
@@ -105,8 +105,13 @@ def _open_collection(
             f"{here}: expected a local path, found {entry.s3_path or entry.path or 'none'!r}; copy it here first"
         )
     path = _find(entry.path, bases, here)
-    custom = entry.custom_metadata_module
-    custom_metadata = load_custom_metadata(_find(custom, bases, here), here) if custom else None
+    custom = _find(entry.custom_metadata_module, bases, here) if entry.custom_metadata_module else None
+    if custom is not None and not trust_code:
+        raise ConfigError(
+            f"{here}: its custom_metadata_module {escape_path(custom.absolute())} is code that would run here; "
+            "read it, and if you trust it, encode with `trust_code=True`"
+        )
+    custom_metadata = None if custom is None else load_custom_metadata(custom, here)
     if path.is_dir():
         return Collection(entry.id, FolderSource(path), custom_metadata)
     if dataset_type == "wds" and is_tar_name(path.name):

@@ -3,7 +3,6 @@
 A column is `id`, `caption`, `seconds` or `num_frames`, or else a key of the clips' metadata.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,8 @@ from jaxtyping import Int64
 from solfa.config import nearest
 from solfa.data.attributes import CAPTION
 from solfa.data.table.joined_clips import JoinedRows
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, StoreError
+from solfa.files.json_objects import parse_object
 from solfa.store.schema import ArraySpec, Commit
 from solfa.store.shard_reader import ShardReader
 
@@ -92,7 +92,10 @@ class ClipColumns:
     def _metadata(self) -> Iterator[dict[str, Any]]:
         # Parsed again for each column: as Python objects, the metadata of a million clips would fill gigabytes.
         for index, text in enumerate(self._table.column("metadata")):
-            own = json.loads(text.as_py())
+            try:
+                own = parse_object(text.as_py())
+            except ValueError as error:
+                raise StoreError(f"{self.path}: the metadata of a clip is not a JSON object ({error})") from None
             yield own if self.joined is None else self.joined.metadata(index, own)
 
 

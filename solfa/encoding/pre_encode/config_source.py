@@ -52,9 +52,9 @@ class _KeepRejected(CustomMetadata):
         return super().describe(recording, location) or replace(recording, error=REJECTED)
 
 
-def open_collected(path: Path) -> Collected:
+def open_collected(path: Path, *, trust_code: bool) -> Collected:
     """Read a dataset config and open what it names."""
-    source = open_dataset_config(path.absolute(), None)
+    source = open_dataset_config(path.absolute(), None, trust_code=trust_code)
     collections = tuple(
         replace(collection, custom_metadata=_KeepRejected(collection.custom_metadata.function))
         if collection.custom_metadata

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from solfa.audio.probe import probe_in_chunks
+from solfa.encoding.frozen_plan import expect_named
 from solfa.encoding.pre_encode.config_source import Collected, without_functions
 from solfa.encoding.pre_encode.items import MAX_BATCHES, Cut, items_of, shuffle_key
 from solfa.errors import ConfigError, StoreError
@@ -84,7 +85,10 @@ def read_items(out: Path) -> Iterator[PlannedClip]:
             except (pa.ArrowException, OSError) as error:
                 raise StoreError(f"{list_path(out)}: cannot be read ({error}); the file is damaged") from None
             for row in rows:
-                yield PlannedClip.from_row(row)
+                try:
+                    yield PlannedClip.from_row(row)
+                except ValueError as error:
+                    raise StoreError(f"{list_path(out)}: has a broken row ({error}); the file is damaged") from None
 
 
 def _open(out: Path) -> pq.ParquetFile:
@@ -103,6 +107,13 @@ def check_capacity(num_items: int, batch_size: int, world_size: int) -> None:
             f"batch_size {batch_size}: {batches:,} batches are too many for 13-digit ids; "
             f"expected a batch_size of at least {needed}, or fewer recordings"
         )
+
+
+def refuse_strangers(out: Path, collected: Collected) -> None:
+    """Refuse a list that somebody else froze if it would have us read files that the source does not name."""
+    with _open(out) as file:
+        columns = file.read(columns=["key", "uri"]).to_pydict()
+    expect_named(out, zip(columns["key"], columns["uri"], strict=True), without_functions(collected.source))
 
 
 def new_recordings(out: Path, collected: Collected) -> list[str]:

@@ -10,6 +10,7 @@ OUT/failures.jsonl         all failures, written once every rank is done
 """
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,12 +26,20 @@ from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError, StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.free_folder import expect_free
-from solfa.files.whole_files import TEMPORARY, create_once, replace_atomically
+from solfa.files.whole_files import (
+    TEMPORARY,
+    create_once,
+    expect_real_folder,
+    remove_files,
+    replace_atomically,
+)
 from solfa.store.export.clip_record import json_bytes
 from solfa.store.export.npy_bytes import npy_bytes
 from solfa.store.lease import Lease, live_leases
 
 DETAILS, FAILURES, SILENCE = "details.json", "failures.jsonl", "silence.npy"
+_TORN = re.compile(r"\..+\.[0-9]+\.[0-9a-f]+")
+"""Files that a killed process had not finished."""
 
 
 def read_details(out: Path) -> dict[str, Any] | None:
@@ -38,14 +47,20 @@ def read_details(out: Path) -> dict[str, Any] | None:
     path = out / DETAILS
     if not path.is_file():
         expected = f"a new or empty folder, or one with {DETAILS} to continue"
-        expect_free(out, "choose another `output_path`", expected=expected, is_ours=lambda name: name == TEMPORARY)
-        return None
+
+        def is_known(name: str) -> bool:
+            # Another rank may have begun since the look above: details.json is the first file that it writes.
+            return name == TEMPORARY or path.is_file()
+
+        expect_free(out, "choose another `output_path`", expected=expected, is_ours=is_known)
+        if not path.is_file():
+            return None
     try:
         details = json.loads(path.read_bytes())
-        settings = details["solfa"]["settings"]
-    except (ValueError, TypeError, KeyError):
-        settings = None
-    if not isinstance(settings, dict):
+        is_ours = isinstance(details["solfa"]["settings"], dict) and "dataset_config" in details
+    except (ValueError, TypeError, KeyError, RecursionError):
+        is_ours = False
+    if not is_ours:
         raise ConfigError(
             f"{out}: its {DETAILS} was not written by `solfa pre-encode`, so it cannot be continued; "
             "choose another `output_path` (`solfa import` can read it)"
@@ -99,9 +114,10 @@ class RankFolder:
 
     def clean(self) -> None:
         """Create the folder; remove temporary files, which only this rank writes here."""
+        expect_real_folder(self.path)
         self.path.mkdir(parents=True, exist_ok=True)
-        for leftover in self.path.glob(".*"):
-            leftover.unlink()
+        leftovers = [path.name for path in self.path.iterdir() if _TORN.fullmatch(path.name)]
+        remove_files(self.path, leftovers)
 
     def stored(self) -> set[str]:
         """List the ids of the items that are complete."""

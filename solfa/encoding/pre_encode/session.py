@@ -14,7 +14,14 @@ from solfa.encoding.pre_encode.config import MIN_SAMPLE_SIZE, PreEncodeConfig, c
 from solfa.encoding.pre_encode.config_source import Collected, expect_recordings, open_collected
 from solfa.encoding.pre_encode.item_json import ItemDescriber, make_details, model_config_of
 from solfa.encoding.pre_encode.items import MAX_RANKS, Cut
-from solfa.encoding.pre_encode.listing import check_capacity, freeze_list, list_path, new_recordings, read_lengths
+from solfa.encoding.pre_encode.listing import (
+    check_capacity,
+    freeze_list,
+    list_path,
+    new_recordings,
+    read_lengths,
+    refuse_strangers,
+)
 from solfa.encoding.pre_encode.out_layout import SILENCE, at_work, claim_folder, read_details
 from solfa.encoding.pre_encode.padded_batch import BatchEncoder
 from solfa.encoding.pre_encode.rank_work import Work
@@ -28,8 +35,13 @@ MAX_SAMPLE_RATE = 1_000 * MIN_SAMPLE_SIZE
 """Above it, an item could be shorter than one sample of a recording of 1 kHz, the slowest that is read."""
 
 
-def pre_encode(config: PreEncodeConfig, listener: Listener | None = None) -> PreEncodeReport:
-    """Write this rank's share of the layout; call it again to resume after an interruption."""
+def pre_encode(
+    config: PreEncodeConfig, listener: Listener | None = None, *, trust_code: bool = False
+) -> PreEncodeReport:
+    """Write this rank's share of the layout; call it again to resume after an interruption.
+
+    `trust_code` is not among the settings, which may come from a file of somebody else: it is for who starts the run.
+    """
     listener = listener or Silence()
     rank = read_rank(os.environ)
     check_launch(config, rank)
@@ -38,7 +50,7 @@ def pre_encode(config: PreEncodeConfig, listener: Listener | None = None) -> Pre
             f"WORLD_SIZE {rank.world_size}: expected at most {MAX_RANKS}: ids have three digits for the rank"
         )
     encoders = Encoders.choose("auto", 1, config.num_workers, rank)
-    collected = open_collected(config.dataset_config)
+    collected = open_collected(config.dataset_config, trust_code=trust_code)
     out = config.output_path
     if read_details(out) is None:
         expect_recordings(collected, config.dataset_config)
@@ -103,6 +115,8 @@ def _settle_list(
     """Freeze the list of items if it is not frozen yet; return notes on what may surprise a user."""
     out: Path = config.output_path
     notes = collected.notes()
+    if list_path(out).exists():
+        refuse_strangers(out, collected)
     if list_path(out).exists() and config.limit_batches is None:
         new = new_recordings(out, collected)
         if new:

@@ -13,8 +13,8 @@ from typing import IO
 
 from solfa.errors import ConfigError
 from solfa.files.crash_points import crash_point
-from solfa.files.free_folder import expect_free
-from solfa.files.whole_files import publish, replace_atomically
+from solfa.files.free_folder import expect_free, expect_no_broken_link
+from solfa.files.whole_files import expect_real_folder, expect_real_way, publish, replace_atomically
 from solfa.store.export.marker import MARKER, Marker, is_export, read_marker
 from solfa.store.schema import record_bytes
 
@@ -28,6 +28,7 @@ class OutFolder:
         self.root = root
         self.num_files = 0
         self.num_bytes = 0
+        self._real: set[Path] = set()
 
     def put(self, name: str, content: bytes) -> None:
         """Write a small file, unless it already has this content.
@@ -35,7 +36,7 @@ class OutFolder:
         No fsync here: it would take longer than everything else. The marker is only completed after everything has been
         synced at the end, and the next run compares the content of each file, so a power cut leaves no torn files.
         """
-        final = self.root / name
+        final = self._place(name)
         self._count(len(content))
         if final.is_file() and final.stat().st_size == len(content) and final.read_bytes() == content:
             return
@@ -47,7 +48,7 @@ class OutFolder:
 
     def build(self, name: str, write: Callable[[IO[bytes]], None]) -> None:
         """Write a large file piece by piece, unless it exists; it is synced before it gets its name."""
-        final = self.root / name
+        final = self._place(name)
         if not final.is_file():
             temporary = self._temporary(final)
             with temporary.open("wb") as file:
@@ -56,8 +57,16 @@ class OutFolder:
             publish(temporary, final)
         self._count(final.stat().st_size)
 
+    def _place(self, name: str) -> Path:
+        final = self.root / name
+        if final.parent not in self._real:
+            expect_real_way(self.root, final.parent)
+            self._real.add(final.parent)
+        return final
+
     def _temporary(self, final: Path) -> Path:
         folder = self.root / _TEMPORARY
+        expect_real_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{os.getpid()}.{secrets.token_hex(4)}{final.suffix}"
 
@@ -77,6 +86,7 @@ class OutFolder:
 
 def claim(out: Path, marker: Marker, dataset_path: Path) -> OutFolder:
     """Claim a new or empty folder for an export, or resume one of the same dataset; refuse anything else."""
+    expect_no_broken_link(out, "choose another `out`")
     if out.resolve().is_relative_to(dataset_path.resolve()):
         raise ConfigError(f"{out}: is inside the dataset {dataset_path}; choose a folder outside it")
     if is_export(out):

@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+import sys
 import tarfile
 
 import pytest
@@ -77,7 +79,7 @@ def test_custom_metadata_is_asked_for_every_recording(tmp_path):
     (tmp_path / "custom.py").write_text(MODULE)
     entry = {"id": "a", "path": "audio", "custom_metadata_module": "custom.py"}
     config = write_config(tmp_path, dataset_type="audio_dir", datasets=[entry])
-    found = {recording.key: recording for recording in open_source(config).recordings()}
+    found = {recording.key: recording for recording in open_source(config, trust_code=True).recordings()}
     assert set(found) == {"a/broken.wav", "a/raise.wav", "a/x.wav"}
     good = found["a/x.wav"]
     assert good.caption == "x.wav 0.1 s"
@@ -121,7 +123,29 @@ def test_wrong_config_gets_a_sentence(tmp_path, values, message):
     (tmp_path / "none.py").write_text("x = 1\n")
     (tmp_path / "bad.py").write_text("1 / 0\n")
     with pytest.raises(ConfigError, match=message):
-        open_source(write_config(tmp_path, **values))
+        open_source(write_config(tmp_path, **values), trust_code=True)
+
+
+def test_code_that_a_config_names_runs_only_if_it_is_trusted(tmp_path):
+    write(tmp_path / "audio/x.wav")
+    (tmp_path / "evil.py").write_text("raise SystemExit('I ran')\n")
+    entry = {"id": "a", "path": "audio", "custom_metadata_module": "evil.py"}
+    config = write_config(tmp_path, dataset_type="audio_dir", datasets=[entry])
+    with pytest.raises(ConfigError, match=rf"{re.escape(str(tmp_path))}/evil\.py.*`trust_code=True`"):
+        open_source(config)
+
+
+def test_the_folder_one_is_in_is_not_on_the_path_of_trusted_code(tmp_path, monkeypatch):
+    write(tmp_path / "there/audio/x.wav")
+    (tmp_path / "there/custom.py").write_text("import beside_me\n" + MODULE)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/beside_me.py").write_text("raise SystemExit('I ran')\n")
+    entry = {"id": "a", "path": "audio", "custom_metadata_module": "custom.py"}
+    config = write_config(tmp_path / "there", dataset_type="audio_dir", datasets=[entry])
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    with pytest.raises(ConfigError, match="beside_me"):
+        open_source(config, trust_code=True)
 
 
 def test_module_that_no_config_names_is_not_run(tmp_path):

@@ -90,7 +90,7 @@ def run(settings):
     from solfa.encoding.pre_encode.config import parse_pre_encode
     from solfa.encoding.pre_encode.session import pre_encode
 
-    return lambda **changes: pre_encode(parse_pre_encode(settings(**changes)))
+    return lambda **changes: pre_encode(parse_pre_encode(settings(**changes)), trust_code=True)
 
 
 @pytest.fixture

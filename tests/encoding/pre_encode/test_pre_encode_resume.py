@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from solfa.errors import StoreError
@@ -149,3 +151,19 @@ def test_a_second_process_of_the_same_rank_is_refused(collection, run, tmp_path)
     lease = Lease.take(tmp_path / "out", 0)
     with lease, pytest.raises(StoreError, match=r"another process .*rank 0"):
         run()
+
+
+def test_a_list_that_somebody_else_froze_reads_nothing_that_the_source_does_not_name(run, wav, tmp_path, digest):
+    wav("a.wav", 4000)
+    run()
+    wav("../home/secret.wav", 4000)
+    listed = pq.read_table(tmp_path / "out/items.parquet")
+    found = (tmp_path / "home/secret.wav").stat()
+    forged = {"uri": str(tmp_path / "home/secret.wav"), "size_bytes": found.st_size, "mtime_ns": found.st_mtime_ns}
+    rows = [{**row, **forged} for row in listed.to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, schema=listed.schema), tmp_path / "out/items.parquet")
+    for path in (tmp_path / "out/0").iterdir():
+        path.unlink()
+    with pytest.raises(StoreError, match=r"secret\.wav"):
+        run()
+    assert not list((tmp_path / "out/0").iterdir())

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, StoreError
 from solfa.files.id_names import flat_name, tree_name
 from solfa.store.dataset import Dataset
 from solfa.store.export.dataset_export import export_dataset
@@ -146,3 +146,22 @@ def test_progress_ends_with_all_clips(codes: Dataset, tmp_path: Path) -> None:
         told: list[tuple[int, int]] = []
         export_dataset(codes, tmp_path / format, format, lambda done, total: told.append((done, total)))  # noqa: B023
         assert told[-1] == (10, 10) and told == sorted(told)
+
+
+@pytest.mark.parametrize(("format", "folder"), [(ExportFormat.NPY, "drums"), (ExportFormat.STABLE_AUDIO, "0")])
+@pytest.mark.parametrize("is_temporary", [False, True])
+def test_nothing_is_exported_through_a_link(
+    codes: Dataset, tmp_path: Path, format: ExportFormat, folder: str, is_temporary: bool
+) -> None:
+    out, theirs = tmp_path / "out", tmp_path / "theirs"
+    export_dataset(codes, out, format)
+    place = out / (".solfa_tmp" if is_temporary else folder)
+    if place.exists():
+        place.rename(tmp_path / "aside")
+    theirs.mkdir()
+    place.symlink_to(theirs)
+    for name in (path for path in out.rglob("*.npy")):
+        name.unlink()
+    with pytest.raises(StoreError, match="is a link"):
+        export_dataset(codes, out, format)
+    assert not list(theirs.iterdir())

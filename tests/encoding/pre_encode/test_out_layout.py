@@ -1,0 +1,69 @@
+"""Ranks that start at once share a folder, and folders of others stay others'."""
+
+from pathlib import Path
+
+import pytest
+
+from solfa.encoding.pre_encode.out_layout import DETAILS, RankFolder, claim_folder, read_details
+from solfa.environment.ranks import Rank
+from solfa.errors import ConfigError, StoreError
+
+DETAILS_OF_RUN = {"dataset_config": {"datasets": []}, "solfa": {"settings": {"batch_size": 4}}}
+
+
+def begin_before_the_next_listing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let another rank write its first files after a look for details.json and before the folder is listed."""
+    iterdir = Path.iterdir
+
+    def listing(path):
+        if path == out:
+            monkeypatch.setattr(Path, "iterdir", iterdir)
+            claim_folder(out, DETAILS_OF_RUN)
+            (out / "items.parquet").write_text("")
+            (out / "0").mkdir()
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", listing)
+
+
+def test_what_another_rank_writes_between_two_looks_is_ours(tmp_path, monkeypatch):
+    begin_before_the_next_listing(tmp_path, monkeypatch)
+    assert read_details(tmp_path) == DETAILS_OF_RUN
+
+
+def test_both_ranks_claim_the_folder_whoever_is_first(tmp_path, monkeypatch):
+    begin_before_the_next_listing(tmp_path, monkeypatch)
+    claim_folder(tmp_path, DETAILS_OF_RUN)
+    assert read_details(tmp_path) == DETAILS_OF_RUN
+
+
+def test_another_rank_with_other_settings_is_refused(tmp_path, monkeypatch):
+    begin_before_the_next_listing(tmp_path, monkeypatch)
+    with pytest.raises(StoreError, match=r"batch_size: 4 .* 8 now"):
+        claim_folder(tmp_path, DETAILS_OF_RUN | {"solfa": {"settings": {"batch_size": 8}}})
+
+
+def test_files_of_others_are_foreign_as_before(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=r"thesis\.txt"):
+        claim_folder(tmp_path, DETAILS_OF_RUN)
+    assert not (tmp_path / DETAILS).exists()
+
+
+def test_a_rank_neither_writes_nor_removes_through_a_link(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/.bashrc").write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/0").symlink_to(tmp_path / "theirs")
+    with pytest.raises(StoreError, match="is a link"):
+        RankFolder(tmp_path / "out", Rank(0, 1, 0, 1)).clean()
+    assert (tmp_path / "theirs/.bashrc").read_text() == "mine"
+
+
+def test_only_what_a_killed_process_left_is_cleaned_up(tmp_path):
+    folder = RankFolder(tmp_path, Rank(0, 1, 0, 1))
+    folder.path.mkdir()
+    (folder.path / ".notes").write_text("mine")
+    (folder.path / ".0000000000001.json.12.0123abcd").write_text("{")
+    folder.clean()
+    assert [path.name for path in folder.path.iterdir()] == [".notes"]
