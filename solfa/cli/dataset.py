@@ -1,7 +1,7 @@
 """Commands that look after an existing dataset: status, verify, gc, inspect."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from solfa.ui.terminal.console import (
     visible,
 )
 
+if TYPE_CHECKING:
+    from solfa.ui.html.report_data import ReportPage
+
 DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="A dataset folder made by `solfa encode`.")]
 
 
@@ -22,9 +25,8 @@ def add_to(app: typer.Typer) -> None:
     app.command("status", epilog="[bold]Example[/]\n\n  solfa status music.solfa")(status)
     app.command("verify", epilog="[bold]Example[/]\n\n  solfa verify music.solfa && echo intact")(verify)
     app.command("gc", epilog="[bold]Example[/]\n\n  solfa gc music.solfa --dry-run")(gc)
-    app.command("inspect", epilog="[bold]Example[/]\n\n  solfa inspect music.solfa --source audio/ --page music.html")(
-        inspect
-    )
+    examples = "solfa inspect music.solfa", "solfa inspect music.solfa --source audio/ --page music.html"
+    app.command("inspect", epilog="[bold]Examples[/]\n\n  " + "\n\n  ".join(examples))(inspect)
 
 
 def status(dataset: DatasetArgument) -> None:
@@ -88,38 +90,58 @@ def gc(
 
 def inspect(
     dataset: DatasetArgument,
-    page: Annotated[Path | None, typer.Option(help="Write the HTML page here.", show_default="DATASET.html")] = None,
-    clips: Annotated[int, typer.Option(help="How many clips to show and play.")] = 6,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write an HTML page with players, spectrograms and histograms.", show_default="no"
+        ),
+    ] = None,
+    clips: Annotated[int, typer.Option(help="How many clips to show.")] = 6,
     source: Annotated[
-        Path | None, typer.Option(help="The original audio, to listen to next to the decoded clips.")
+        Path | None, typer.Option(help="For the page: the original audio, to listen to next to the decoded clips.")
     ] = None,
     codec: Annotated[
-        str | None, typer.Option(help="Decode with this codec instead of the one recorded in the dataset.")
+        str | None,
+        typer.Option(help="For the page: decode with this codec instead of the one recorded in the dataset."),
     ] = None,
-    decode: Annotated[bool, typer.Option(help="Decode the shown clips so you can listen to them.")] = True,
+    decode: Annotated[bool, typer.Option(help="For the page: decode the clips so you can listen to them.")] = True,
 ) -> None:
-    """Show statistics about a dataset and write an HTML page with players, spectrograms and histograms."""
+    """Show statistics and some clips of a dataset; on a page, too, if you want to listen to them."""
     from solfa.codecs.catalogue import load_codec
     from solfa.encoding.decoding import check_codec, originals
+    from solfa.errors import ConfigError
     from solfa.store.dataset import open_dataset
     from solfa.ui.html.dataset_page import dataset_page
     from solfa.ui.html.report import write_report
 
+    for name, is_given in (("source", source is not None), ("codec", codec is not None), ("decode=False", not decode)):
+        if is_given and page is None:
+            raise ConfigError(f"`{name}`: is about the page, and none was asked for; add `page=FILE`")
     opened = open_dataset(dataset)
-    loaded = load_codec(codec or opened.info.codec) if decode else None
+    loaded = load_codec(codec or opened.info.codec) if decode and page is not None else None
     if loaded is not None:
         check_codec(opened, loaded)
     read = originals(source, loaded) if source is not None and loaded is not None else None
     made = dataset_page(opened, loaded, read, num_clips=clips)
-    path = page or dataset.absolute().with_name(dataset.absolute().name + ".html")
-    write_report(made, path)
-    facts = [(fact.name, f"{fact.value} {fact.note}".strip()) for fact in (*made.facts, *made.details)]
-    print_facts(f"[bold]{visible(str(dataset))}[/]", [*facts, ("Page", str(path))])
-    if made.codes is not None:
-        codes = made.codes
+    print_page(made)
+    if page is not None:
+        write_report(made, page)
+        console.print(f"page: {visible(str(page))} (open it in a browser)", soft_wrap=True, highlight=False)
+
+
+def print_page(page: "ReportPage") -> None:
+    """Print what a page says in words."""
+    facts = [(fact.name, f"{fact.value} {fact.note}".strip()) for fact in (*page.facts, *page.details)]
+    print_facts(f"[bold]{visible(page.title)}[/]", facts)
+    if page.codes is not None:
+        codes = page.codes
         for index, (used, bits, perplexity) in enumerate(
             zip(codes.used_share, codes.entropy_bits, codes.perplexity, strict=True)
         ):
             console.print(
                 f"  codebook {index}: {used:.1%} used, {bits:.2f} bits, perplexity {perplexity:.0f}", highlight=False
             )
+    if page.cards:
+        shown = [(card.id, f"{duration(card.seconds)}  {card.caption or ''}".rstrip()) for card in page.cards]
+        print_facts("[bold]some clips[/]", shown)
+    print_failures([(failure.id, failure.reason) for failure in page.failures])

@@ -111,10 +111,19 @@ def test_verify_exits_with_one_and_names_the_damaged_file(dataset, solfa_main):
     assert f"data/{data.name}: damaged" in output and "1 problem" in output
 
 
+def test_inspect_prints_and_writes_nothing_unless_asked(dataset, tmp_path, solfa_main, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    code, output = solfa_main("inspect", dataset)
+    assert code == 0, output
+    assert "codebook 0:" in output and "somebody says a" in output and "failed broken.wav: " in output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_inspect_writes_a_page_with_originals_beside_what_was_decoded(dataset, audio_folder, tmp_path, solfa_main):
     page = tmp_path / "page.html"
     code, output = solfa_main("inspect", dataset, "--source", audio_folder, "--page", page, "--clips", 2)
-    assert code == 0 and "codebook 0:" in output
+    assert code == 0 and "codebook 0:" in output and f"page: {page}" in output
     assert page.read_text().count("<audio") == 4
 
 
@@ -143,6 +152,8 @@ def test_decode_writes_one_file_per_clip_and_keeps_existing_ones(dataset, tmp_pa
         (["decode", "DATASET", "out", "--clip", "nobody"], "'nobody'"),
         (["decode", "DATASET", "out", "--codec", "mulaw:bits=4"], "expected the codec"),
         (["export", "DATASET", "out", "--format", "parkett"], "did you mean 'parquet'?"),
+        (["inspect", "DATASET", "--source", "AUDIO"], "--source: is about the page"),
+        (["inspect", "DATASET", "--no-decode"], "--page FILE"),
         (["demo", "--out", "AUDIO"], "empty folder"),
         (["encode"], "Missing argument"),
         (["encode", "AUDIO", "d.solfa", "--codex", "x"], "No such option"),
