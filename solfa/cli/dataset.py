@@ -32,16 +32,19 @@ def add_to(app: typer.Typer) -> None:
 def status(dataset: DatasetArgument) -> None:
     """Show how complete a dataset is, whether anyone is working on it, and what failed."""
     from solfa.store.dataset import open_dataset
+    from solfa.store.failed_recordings import counted, failed_recordings
     from solfa.store.status import read_status
 
     found = read_status(dataset)
     state = (
         "finished" if found.is_finished else f"{plural(found.planned_shards - found.committed_shards, 'shard')} missing"
     )
+    failures = open_dataset(dataset, partial=True).failures() if found.failed_clips else []
     facts = [
         ("state", state),
         ("shards", f"{found.committed_shards} of {found.planned_shards} committed"),
         ("clips", f"{found.stored_clips:,} stored, {found.failed_clips:,} failed, {found.planned_clips:,} planned"),
+        ("failed", counted(failures)),
         ("audio", duration(found.seconds)),
         ("frames", f"{found.num_frames:,}"),
         ("size", size(found.num_bytes)),
@@ -50,8 +53,7 @@ def status(dataset: DatasetArgument) -> None:
         ("fingerprint", found.info.fingerprint[:16]),
     ]
     print_facts(f"[bold]{visible(str(dataset))}[/] · {visible(found.info.codec)}", facts)
-    failures = open_dataset(dataset, partial=True).failures() if found.failed_clips else []
-    print_failures([(failed.id, failed.error) for failed in failures])
+    print_failures([(failed.name, failed.error) for failed in failed_recordings(failures)])
 
 
 def verify(dataset: DatasetArgument) -> None:
