@@ -1,5 +1,6 @@
 """Encoder and decoder processes, and signals: the same bytes, and nobody left behind."""
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import solfa
+from solfa.encoding.pre_encode.config import parse_pre_encode
+from solfa.encoding.pre_encode.session import pre_encode
 from solfa.environment.stop_signals import ECHO_SECONDS
 from solfa.store.lease import lease_path, live_leases
 from solfa.store.status import read_status
@@ -187,3 +190,28 @@ def test_a_stopped_encoder_loses_its_shard_and_may_wake_up_later(several_shards,
     assert code == 0, output
     assert tree_digest(dest) == clean
     assert not verify(dest).problems
+
+
+@pytest.mark.usefixtures("heeded")
+def test_pre_encode_stops_after_the_batch_it_is_in_and_the_same_command_continues(several_shards, tmp_path):
+    data = tmp_path / "data.json"
+    collections = [{"id": "x", "path": str(several_shards)}]
+    data.write_text(json.dumps({"dataset_type": "audio_dir", "datasets": collections}))
+    settings = {"pretrained_name": "solfa_24khz", "is_discrete": True, "dataset_config": str(data), "num_workers": 1}
+    settings |= {"sample_size": 240_000, "limit_batches": 16}
+    clean, out = ({**settings, "output_path": str(tmp_path / name)} for name in ("clean", "out"))
+    pre_encode(parse_pre_encode(clean))
+    main = "from solfa.cli.main import main; main()"
+    command = [sys.executable, "-c", main, "pre-encode", *(f"{name}={value}" for name, value in out.items())]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as run:
+        wait_until(lambda: len(list((tmp_path / "out").glob("0/*.npy"))) > 1)
+        os.killpg(run.pid, signal.SIGINT)
+        code, output = finish(run)
+    assert code in (0, 130), output  # it may be faster than the signal
+    assert code == 0 or ("stopping" in output and "same command" in output)
+    assert "Traceback" not in output
+    pre_encode(parse_pre_encode(out))
+    same = {name: digest for name, digest in tree_digest(tmp_path / "clean").items() if name != "details.json"}
+    assert {name: digest for name, digest in tree_digest(tmp_path / "out").items() if name != "details.json"} == same
