@@ -4,6 +4,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# The index for torch alone. On Linux, PyPI's torch brings gigabytes of CUDA: if there is no GPU, and pip has no index of
+# its own, the CPU build comes from PyTorch. `make demo TORCH_INDEX=` leaves it to pip, TORCH_INDEX=URL takes another.
+TORCH_INDEX ?= $(shell test "$$(uname -sm)" = "Linux x86_64" && ! nvidia-smi -L >/dev/null 2>&1 \
+	&& ! $(BIN)/python -m pip config list | grep -E 'index-url|find-links|no-index' | grep -qv https://pypi.org/simple \
+	&& echo https://download.pytorch.org/whl/cpu)
 
 .PHONY: demo test test-fast test-random test-benchmarks lint unit format docs layers clean
 
@@ -49,10 +54,12 @@ layers:
 	$(PYTHON) docs/hooks/layers.py
 
 # torch comes first and alone: with it in place no other package pulls a CUDA build.
-$(VENV)/.torch: constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) $$(grep '^torch==' constraints.txt)
+$(VENV)/.torch: constraints.txt | $(BIN)/python
+	$(INSTALL) $(addprefix --index-url ,$(TORCH_INDEX)) $$(grep '^torch==' constraints.txt)
 	touch $@
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: $(VENV)/.torch pyproject.toml
 	$(INSTALL) -e .

@@ -46,6 +46,16 @@ def size(num_bytes: float) -> str:
     return f"{short(num_bytes)} {unit}"
 
 
+def khz(sample_rate: int) -> str:
+    """Write a sample rate: `44.1 kHz`."""
+    return f"{sample_rate / 1000:g} kHz"
+
+
+def channels(number: int) -> str:
+    """Write `mono`, `stereo`, `6 channels`."""
+    return {1: "mono", 2: "stereo"}.get(number, plural(number, "channel"))
+
+
 def signed_db(decibels: float) -> str:
     """Write a level with a true minus sign."""
     if math.isinf(decibels):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from solfa.spelling import duration, plural, short, signed_db, size
+from solfa.spelling import channels, duration, khz, plural, short, signed_db, size
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,8 @@ def test_one_is_singular(number: int, written: str) -> None:
 @pytest.mark.parametrize(("decibels", "written"), [(-3.14, "−3.1 dB"), (-math.inf, "−∞ dB"), (math.inf, "∞ dB")])
 def test_a_level_has_a_true_minus_sign(decibels: float, written: str) -> None:
     assert signed_db(decibels) == written
+
+
+def test_rates_and_channels_have_their_usual_names() -> None:
+    assert [khz(rate) for rate in (8_000, 44_100, 22_050)] == ["8 kHz", "44.1 kHz", "22.05 kHz"]
+    assert [channels(number) for number in (1, 2, 6)] == ["mono", "stereo", "6 channels"]

@@ -19,6 +19,7 @@ from solfa.ui.terminal.console import (
 
 if TYPE_CHECKING:
     from solfa.store.verification import Verification
+    from solfa.ui.html.report_data import ReportPage
 
 DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="A dataset folder made by `solfa encode`.")]
 
@@ -32,24 +33,26 @@ def add_to(app: typer.Typer) -> None:
         "  solfa verify music.solfa --repair --source audio/",
     )(verify)
     app.command("gc", epilog="[bold]Example[/]\n\n  solfa gc music.solfa --dry-run")(gc)
-    app.command("inspect", epilog="[bold]Example[/]\n\n  solfa inspect music.solfa --source audio/ --page music.html")(
-        inspect
-    )
+    examples = "solfa inspect music.solfa", "solfa inspect music.solfa --source audio/ --page music.html"
+    app.command("inspect", epilog="[bold]Examples[/]\n\n  " + "\n\n  ".join(examples))(inspect)
 
 
 def status(dataset: DatasetArgument) -> None:
     """Show how complete a dataset is, whether anyone is working on it, and what failed."""
     from solfa.store.dataset import open_dataset
+    from solfa.store.failed_recordings import counted, failed_recordings
     from solfa.store.status import read_status
 
     found = read_status(dataset)
     state = (
         "finished" if found.is_finished else f"{plural(found.planned_shards - found.committed_shards, 'shard')} missing"
     )
+    failures = open_dataset(dataset, partial=True).failures() if found.failed_clips else []
     facts = [
         ("state", state),
         ("shards", f"{found.committed_shards} of {found.planned_shards} committed"),
         ("clips", f"{found.stored_clips:,} stored, {found.failed_clips:,} failed, {found.planned_clips:,} planned"),
+        ("failed", counted(failures)),
         ("audio", duration(found.seconds)),
         ("frames", f"{found.num_frames:,}"),
         ("size", size(found.num_bytes)),
@@ -58,8 +61,7 @@ def status(dataset: DatasetArgument) -> None:
         ("fingerprint", found.info.fingerprint[:16]),
     ]
     print_facts(f"[bold]{visible(str(dataset))}[/] · {visible(found.info.codec)}", facts)
-    failures = open_dataset(dataset, partial=True).failures() if found.failed_clips else []
-    print_failures([(failed.id, failed.error) for failed in failures])
+    print_failures([(failed.name, failed.error) for failed in failed_recordings(failures)])
 
 
 def verify(
@@ -124,8 +126,8 @@ def verify(
 
 
 def _repair(dataset: Path, given: Mapping[str, Any]) -> "Verification":
-    from solfa.cli.encode import EncodeView
     from solfa.encoding.repair import repair_dataset
+    from solfa.ui.terminal.encoding_view import EncodeView
 
     with EncodeView(Bar("verifying", "shards")) as view:
         report = repair_dataset(dataset, **given, listener=view, on_shard=view.verifying)
@@ -151,38 +153,58 @@ def gc(
 
 def inspect(
     dataset: DatasetArgument,
-    page: Annotated[Path | None, typer.Option(help="Write the HTML page here.", show_default="DATASET.html")] = None,
-    clips: Annotated[int, typer.Option(help="How many clips to show and play.")] = 6,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write an HTML page with players, spectrograms and histograms.", show_default="no"
+        ),
+    ] = None,
+    clips: Annotated[int, typer.Option(help="How many clips to show.")] = 6,
     source: Annotated[
-        Path | None, typer.Option(help="The original audio, to listen to next to the decoded clips.")
+        Path | None, typer.Option(help="For the page: the original audio, to listen to next to the decoded clips.")
     ] = None,
     codec: Annotated[
-        str | None, typer.Option(help="Decode with this codec instead of the one recorded in the dataset.")
+        str | None,
+        typer.Option(help="For the page: decode with this codec instead of the one recorded in the dataset."),
     ] = None,
-    decode: Annotated[bool, typer.Option(help="Decode the shown clips so you can listen to them.")] = True,
+    decode: Annotated[bool, typer.Option(help="For the page: decode the clips so you can listen to them.")] = True,
 ) -> None:
-    """Show statistics about a dataset and write an HTML page with players, spectrograms and histograms."""
+    """Show statistics and some clips of a dataset; on a page, too, if you want to listen to them."""
     from solfa.codecs.catalogue import load_codec
     from solfa.encoding.decoding import check_codec, originals
+    from solfa.errors import ConfigError
     from solfa.store.dataset import open_dataset
     from solfa.ui.html.dataset_page import dataset_page
     from solfa.ui.html.report import write_report
 
+    for name, is_given in (("source", source is not None), ("codec", codec is not None), ("decode=False", not decode)):
+        if is_given and page is None:
+            raise ConfigError(f"`{name}`: is about the page, and none was asked for; add `page=FILE`")
     opened = open_dataset(dataset)
-    loaded = load_codec(codec or opened.info.codec) if decode else None
+    loaded = load_codec(codec or opened.info.codec) if decode and page is not None else None
     if loaded is not None:
         check_codec(opened, loaded)
     read = originals(source, loaded) if source is not None and loaded is not None else None
     made = dataset_page(opened, loaded, read, num_clips=clips)
-    path = page or dataset.absolute().with_name(dataset.absolute().name + ".html")
-    write_report(made, path)
-    facts = [(fact.name, f"{fact.value} {fact.note}".strip()) for fact in (*made.facts, *made.details)]
-    print_facts(f"[bold]{visible(str(dataset))}[/]", [*facts, ("Page", str(path))])
-    if made.codes is not None:
-        codes = made.codes
+    print_page(made)
+    if page is not None:
+        write_report(made, page)
+        console.print(f"page: {visible(str(page))} (open it in a browser)", soft_wrap=True, highlight=False)
+
+
+def print_page(page: "ReportPage") -> None:
+    """Print what a page says in words."""
+    facts = [(fact.name, f"{fact.value} {fact.note}".strip()) for fact in (*page.facts, *page.details)]
+    print_facts(f"[bold]{visible(page.title)}[/]", facts)
+    if page.codes is not None:
+        codes = page.codes
         for index, (used, bits, perplexity) in enumerate(
             zip(codes.used_share, codes.entropy_bits, codes.perplexity, strict=True)
         ):
             console.print(
                 f"  codebook {index}: {used:.1%} used, {bits:.2f} bits, perplexity {perplexity:.0f}", highlight=False
             )
+    if page.cards:
+        shown = [(card.id, f"{duration(card.seconds)}  {card.caption or ''}".rstrip()) for card in page.cards]
+        print_facts("[bold]some clips[/]", shown)
+    print_failures([(failure.id, failure.reason) for failure in page.failures])

@@ -19,8 +19,9 @@ def demo(
     codec: Annotated[str, typer.Option(help="Any codec that `solfa encode` takes.")] = DEFAULT_CODEC,
 ) -> None:
     """Synthesise a few recordings, encode, verify and decode them, and write a page where you can listen to them."""
-    from solfa.cli.encode import EncodeView, print_report
+    from solfa.cli.encode import print_report
     from solfa.demo.walkthrough import run_demo
+    from solfa.ui.terminal.encoding_view import EncodeView
 
     with EncodeView() as view:
         result = run_demo(out, codec, listener=view, say=lambda text: console.print(f"[dim]·[/] {visible(text)}"))

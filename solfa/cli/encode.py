@@ -1,17 +1,18 @@
 """`solfa encode`: audio in, a dataset out."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solfa.codecs.default_name import DEFAULT_CODEC
-from solfa.spelling import duration, plural, size
-from solfa.ui.terminal.console import Bar, console, print_facts, print_failures, visible
+from solfa.codecs.default_name import DEFAULT_CODEC, FOR_FULL_BAND, FOR_STEREO
+from solfa.spelling import channels, duration, khz, plural, size
+from solfa.ui.terminal.console import console, print_facts, print_failures, print_next, visible
 
 if TYPE_CHECKING:
-    from solfa.encoding.progress import EncodeReport, Totals
+    from solfa.encoding.progress import EncodeReport
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -43,7 +44,7 @@ def encode(
         ),
     ],
     dest: Annotated[
-        Path, typer.Argument(metavar="DEST", help="The dataset: a new folder, or an existing one to continue.")
+        str, typer.Argument(metavar="DEST", help="The dataset: a new folder, or an existing one to continue.")
     ],
     codec: Annotated[
         str | None,
@@ -84,7 +85,7 @@ def encode(
     max_failed: Annotated[
         str | None,
         typer.Option(
-            help="Stop if more clips than this fail, as a count (20) or a share (1%).", show_default="no limit"
+            help="Stop if more recordings than this fail, as a count (20) or a share (1%).", show_default="no limit"
         ),
     ] = None,
     limit: Annotated[
@@ -101,13 +102,14 @@ def encode(
     """Encode audio into a Solfa dataset; it can be resumed, and every failure is listed."""
     from solfa.encoding.api import codec_of
     from solfa.encoding.api import encode as run
+    from solfa.ui.terminal.encoding_view import EncodeView
 
     options = {"num_codebooks": num_codebooks, "checkpoint": checkpoint, "precision": precision}
     with EncodeView() as view:
         report = run(
             source,
             dest,
-            codec=with_options(codec or codec_of(dest), options),
+            codec=with_options(codec or codec_of(Path(dest)), options),
             device=device,
             dtype=dtype,  # type: ignore[arg-type]
             segment_seconds=segment_seconds,
@@ -123,6 +125,8 @@ def encode(
     print_report(report)
     if report.clips == 0:
         raise typer.Exit(1)
+    name = shlex.quote(dest)
+    print_next(f"solfa inspect {name}", f"solfa decode {name} decoded/ --limit 3", f"solfa train dset.train={name}")
 
 
 def with_options(codec: str, options: Mapping[str, object]) -> str:
@@ -134,63 +138,17 @@ def with_options(codec: str, options: Mapping[str, object]) -> str:
     return str(CodecSpec(spec.head, {**spec.options, **given})) if given else codec
 
 
-class EncodeView:
-    """Shows the progress of an encoding run: clips, speed, failures, time left."""
-
-    def __init__(self, first: Bar | None = None) -> None:
-        self._bar = first or Bar("planning", "recordings", has_total=False)
-        self._is_encoding = False
-
-    def __enter__(self) -> "EncodeView":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *fault: object) -> None:
-        self._bar.stop()
-
-    def planning(self, recordings: int) -> None:
-        """Show how many recordings have been scanned."""
-        if recordings % 16 == 0:
-            self._bar(recordings)
-
-    def verifying(self, done: int, total: int) -> None:
-        """Show how much of a dataset has been verified, before and after it is repaired."""
-        if self._is_encoding:
-            self._bar.stop()
-            self._bar = Bar("verifying", "shards")
-            self._bar.start()
-            self._is_encoding = False
-        self._bar(done, total)
-
-    def loading(self, encoders: int) -> None:
-        """Show that the encoders are starting."""
-        self._bar.stop()
-        self._bar = Bar(f"loading the codec, {plural(encoders, 'encoder')}", "", has_total=False)
-        self._bar.start()
-        self._is_encoding = False
-
-    def encoding(self, done: "Totals", clips: int, seconds: float) -> None:
-        """Show what is done."""
-        if not self._is_encoding:
-            self._bar.stop()
-            self._bar = Bar("encoding", "clips")
-            self._bar.start()
-            self._is_encoding = True
-        rate = done.seconds / elapsed if (elapsed := self._bar.elapsed) > 0.5 else 0.0
-        note = f"{rate:.1f}x real time" if rate else ""
-        if done.failed:
-            note += f", {done.failed} failed"
-        self._bar(done.clips, clips, note)
-
-
 def print_report(report: "EncodeReport") -> None:
     """Print what a run did, and anything that needs a closer look."""
+    from solfa.store.failed_recordings import counted
+
     facts = [
         ("clips", f"{report.clips:,}" + (f" ({report.new_clips:,} in this run)" if report.new_clips else "")),
         ("audio", duration(report.seconds)),
         ("frames", f"{report.num_frames:,}"),
         ("size", f"{size(report.num_bytes)}, {report.compression:.1f}x smaller than the audio as 16-bit PCM"),
-        ("failed", f"{report.failed:,}"),
+        ("failed", counted(report.failures)),
+        *conversions(report),
     ]
     if report.new_clips:
         speed = f"{report.speed:.1f}x real time, {report.codec_share:.0%} of it inside the codec"
@@ -198,7 +156,16 @@ def print_report(report: "EncodeReport") -> None:
     else:
         facts.append(("speed", "nothing to do: everything is already encoded"))
     print_facts(f"[bold]{visible(str(report.dataset))}[/] · {visible(report.codec)}", facts)
-    print_failures([(failed.id, failed.error) for failed in report.failures])
+    print_failures([(failed.name, failed.error) for failed in report.failed_recordings])
+    if report.sidecar_faults:
+        first = report.sidecar_faults[0]
+        console.print(
+            f"[yellow]{plural(len(report.sidecar_faults), 'recording')} with a broken file beside the audio[/] "
+            f"(first: {visible(first.key)}: {visible(first.fault)}); encoded without what the file says: repair it and "
+            "encode into a new dataset",
+            soft_wrap=True,
+            highlight=False,
+        )
     if report.changed:
         console.print(
             f"[yellow]{plural(len(report.changed), 'recording')} changed after encoding[/] "
@@ -207,3 +174,22 @@ def print_report(report: "EncodeReport") -> None:
             soft_wrap=True,
             highlight=False,
         )
+
+
+def conversions(report: "EncodeReport") -> list[tuple[str, str]]:
+    """Say which recordings the codec did not get as they are, and which codec would."""
+    from solfa.codecs.spec import parse_spec
+
+    facts = []
+    if report.resampled:
+        rates = [f"{number:,} from {khz(rate)}" for rate, number in sorted(report.resampled.items())]
+        total = plural(sum(report.resampled.values()), "recording")
+        facts.append(("resampled", f"{total} to {khz(report.sample_rate)}: {', '.join(rates)}"))
+    if report.mixed_down:
+        facts.append(("mixed down", f"{plural(report.mixed_down, 'recording')} to {channels(report.num_channels)}"))
+    if parse_spec(report.codec).head == DEFAULT_CODEC:
+        loses_band = any(rate > report.sample_rate for rate in report.resampled)
+        if report.mixed_down or loses_band:
+            better = FOR_STEREO if report.mixed_down else FOR_FULL_BAND
+            facts.append(("", f"to keep what was there, encode into a new dataset with --codec {better}"))
+    return facts

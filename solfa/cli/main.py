@@ -1,7 +1,7 @@
 """The `solfa` command: its subcommands, and how errors become sentences and exit codes.
 
-Exit codes: 0 done, 1 stopped or found problems, 2 bad input, 130 interrupted. Commands import what they need when they
-run, so `solfa --help` is instant.
+Exit codes: 0 done, 1 stopped or found problems, 2 bad input, 128 plus its number for a signal (130: Ctrl-C). Commands
+import what they need when they run, so `solfa --help` is instant.
 """
 
 import os

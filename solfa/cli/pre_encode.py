@@ -88,8 +88,8 @@ def pre_encode(
     composed = compose(config, overrides or []) if config or overrides else {}
     settings = parse_pre_encode({**composed, **given})
     # Imported this late because it loads torch: a mistake in the settings is reported right away.
-    from solfa.cli.encode import EncodeView
     from solfa.encoding.pre_encode.session import pre_encode as run
+    from solfa.ui.terminal.encoding_view import EncodeView
 
     with EncodeView() as view:
         report = run(settings, view, trust_code=trust_code)
@@ -150,17 +150,21 @@ def _forced(overrides: list[str]) -> list[str]:
 
 def print_report(report: "PreEncodeReport") -> None:
     """Print what a run did, and anything that needs a closer look."""
+    from solfa.store.failed_recordings import counted, failed_recordings
+    from solfa.store.shard_reader import FailedClip
+
     new = f" ({report.new_items:,} in this run)" if report.new_items else ""
     speed = f"{report.speed:.1f}x real time" if report.new_items else "nothing to do: everything is already encoded"
+    clips = [FailedClip(failure.id, failure.error, failure.path, failure.relpath) for failure in report.failures]
     facts = [
         ("items", f"{report.items:,}{new}"),
         ("audio", f"{duration(report.new_seconds)} in this run"),
-        ("failed", f"{len(report.failures):,}" + (", listed in failures.jsonl" if report.failures else "")),
+        ("failed", counted(clips) + (", listed in failures.jsonl" if report.failures else "")),
         ("speed", speed),
     ]
     if report.rank.world_size > 1:
         facts.insert(0, ("rank", f"{report.rank.rank} of {report.rank.world_size}"))
     print_facts(f"[bold]{visible(str(report.path))}[/] · {visible(report.codec)}", facts)
-    print_failures([(failure.relpath, failure.error) for failure in report.failures])
+    print_failures([(failed.name, failed.error) for failed in failed_recordings(clips)])
     for note in report.notes:
         console.print(f"[yellow]note[/] {visible(note)}", soft_wrap=True, highlight=False)

@@ -1,4 +1,14 @@
-"""The name of the default codec, which commands need without importing anything else."""
+"""The name of the default codec, which commands need without importing anything else, and what to expect of it."""
 
 DEFAULT_CODEC = "solfa_24khz"
 """Used unless another codec is chosen; its weights ship with Solfa, so it works offline."""
+
+ABOUT_DEFAULT_CODEC = (
+    "the codec that comes with Solfa: mono, 24 kHz, at most 6 kbit/s, trained on 3.8 hours of sound. Good for trying "
+    "things out and for small models; you hear the loss. Better ones load from the Hub: --codec encodec_32khz, mimi, "
+    "dac_44khz."
+)
+
+FOR_STEREO = "stable_audio_open (44.1 kHz, stereo) or encodec_48khz (48 kHz, stereo)"
+FOR_FULL_BAND = "dac_44khz (44.1 kHz, mono), stable_audio_open (44.1 kHz, stereo) or encodec_48khz (48 kHz, stereo)"
+"""What to take instead for audio that is stereo, or that has more than 24 kHz."""

@@ -25,13 +25,13 @@ from solfa.encoding.fingerprint import (
 from solfa.encoding.frozen_plan import PlanningReport, extend_plan
 from solfa.encoding.placement import Encoders
 from solfa.encoding.progress import EncodeReport, Listener, Silence, Totals
+from solfa.encoding.source_summary import summarize_source
 from solfa.encoding.supervision import Run, encode_until_committed
 from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError, SolfaError
 from solfa.store.completion import finish
 from solfa.store.dataset import open_dataset
 from solfa.store.layout import create_info, expect_new_dataset, is_dataset, read_info
-from solfa.store.plan_file import iterate_plan_columns
 from solfa.store.schema import DatasetInfo, DType
 from solfa.store.status import read_status
 
@@ -58,8 +58,8 @@ def encode(
 
     Settings left at None are those of the dataset if it exists, otherwise the defaults: the codec that ships with
     Solfa, 30 s segments, and as much audio at once as suits the device. `max_failed` ("1%" or a count) stops the run if
-    more clips than that cannot be read. The `custom_metadata_module` of a dataset config runs only with `trust_code`.
-    Several processes may call this with the same `dest` at once.
+    more recordings than that cannot be read. The `custom_metadata_module` of a dataset config runs only with
+    `trust_code`. Several processes may call this with the same `dest` at once.
 
     >>> import solfa
     >>> report = solfa.encode("audio/", "waves.solfa", codec=solfa.load_codec("mulaw"))
@@ -70,6 +70,8 @@ def encode(
     """
     started = time.monotonic()
     listener = listener or Silence()
+    if not str(dest):
+        raise ConfigError("`dest`: expected a path, found nothing; is a variable unset?")
     root = Path(dest)
     failure_limit = FailureLimit.parse(max_failed)
     if limit is not None and limit < 1:
@@ -80,7 +82,9 @@ def encode(
     encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
     chosen = codec_of(root) if codec is None else codec
     loaded = load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
+    is_new = not is_dataset(root)
     info = settle_info(root, recordings, loaded, encoders.device, segment_seconds, batch_seconds, dtype)
+    listener.settled(info, is_new=is_new)
 
     planning = extend_plan(
         root,
@@ -145,6 +149,7 @@ def _first(*values: float | None) -> float:
 
 def _report(root: Path, totals: Totals, planning: PlanningReport, elapsed_seconds: float) -> EncodeReport:
     status = read_status(root)
+    summary = summarize_source(root, status.info.array)
     return EncodeReport(
         dataset=root,
         codec=status.info.codec,
@@ -153,7 +158,7 @@ def _report(root: Path, totals: Totals, planning: PlanningReport, elapsed_second
         seconds=status.seconds,
         num_frames=status.num_frames,
         num_bytes=status.num_bytes,
-        raw_bytes=_pcm_bytes(root),
+        raw_bytes=summary.pcm_bytes,
         new_clips=totals.clips,
         elapsed_seconds=elapsed_seconds,
         encode_seconds=totals.span_seconds,
@@ -161,14 +166,9 @@ def _report(root: Path, totals: Totals, planning: PlanningReport, elapsed_second
         codec_share=totals.codec_seconds / totals.wall_seconds if totals.wall_seconds else 0.0,
         changed=planning.changed,
         failures=open_dataset(root).failures(),
-    )
-
-
-def _pcm_bytes(root: Path) -> int:
-    """Count the bytes that the planned audio would take as 16-bit PCM."""
-    columns = iterate_plan_columns(root, ["start", "stop", "source_num_channels"])
-    return sum(
-        2 * channels * (stop - start)
-        for shard in columns
-        for start, stop, channels in zip(shard["start"], shard["stop"], shard["source_num_channels"], strict=True)
+        resampled=summary.resampled,
+        mixed_down=summary.mixed_down,
+        sidecar_faults=summary.sidecar_faults,
+        sample_rate=status.info.array.sample_rate,
+        num_channels=status.info.array.num_channels,
     )

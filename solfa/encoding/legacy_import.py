@@ -144,7 +144,7 @@ class _Clips:
                 continue
             seen.add(clip.id)
             if attached.array is None:
-                self.failures[clip.id] = FailedClip(clip.id, attached.error or "unknown", clip.uri)
+                self.failures[clip.id] = FailedClip(clip.id, attached.error or "unknown", clip.uri, clip.key)
                 if self.leave_out_failed:
                     continue
             yield attached

@@ -1,22 +1,28 @@
 """What an encoding run reports: to a listener while it runs, and at its end."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from solfa.encoding.source_summary import SidecarFault
+from solfa.store.failed_recordings import FailedRecording, failed_recordings
+from solfa.store.schema import DatasetInfo
 from solfa.store.shard_reader import FailedClip
 
 
 class Progress(NamedTuple):
     """What happened since the last report of one encoder."""
 
-    clips: int
-    failed: int
-    seconds: float
+    clips: int = 0
+    """Clips that were dealt with, failed ones included."""
+    failed: Sequence[str] = ()
+    """The recordings of those that failed, one name per clip."""
+    seconds: float = 0.0
     """Audio encoded."""
-    codec_seconds: float
+    codec_seconds: float = 0.0
     """Time spent inside the codec."""
-    wall_seconds: float
+    wall_seconds: float = 0.0
     """Time since the last report."""
 
 
@@ -25,7 +31,8 @@ class Totals:
     """Sums over what has been encoded in this run."""
 
     clips: int = 0
-    failed: int = 0
+    failed: set[str] = field(default_factory=set)
+    """Recordings of which clips failed."""
     seconds: float = 0.0
     """Audio encoded."""
     codec_seconds: float = 0.0
@@ -39,13 +46,24 @@ class Totals:
         """Add one encoder's report, which came in at `now`."""
         if self.clips == 0:
             self._began = now - progress.wall_seconds
-        for name, value in progress._asdict().items():
-            setattr(self, name, getattr(self, name) + value)
+        self.failed.update(progress.failed)
+        self.clips += progress.clips
+        self.seconds += progress.seconds
+        self.codec_seconds += progress.codec_seconds
+        self.wall_seconds += progress.wall_seconds
         self.span_seconds = now - self._began
 
 
 class Listener(Protocol):
-    """Something that shows the progress of an encoding run."""
+    """Something that shows the progress of an encoding run; if it raises an error, the run ends in order."""
+
+    def settled(self, info: DatasetInfo, *, is_new: bool) -> None:
+        """Report what will be made, or went on with, before anything else."""
+        ...
+
+    def waiting(self) -> None:
+        """Called a few times a second while there is nothing to report."""
+        ...
 
     def planning(self, recordings: int) -> None:
         """Report how many recordings of the source have been scanned."""
@@ -56,13 +74,15 @@ class Listener(Protocol):
         ...
 
     def encoding(self, done: Totals, clips: int, seconds: float) -> None:
-        """Report what is done, out of how many clips and seconds of audio in this run."""
+        """Report what is done, out of how many clips and seconds of audio in this run; nothing yet, at first."""
         ...
 
 
 class Silence:
     """A listener that shows nothing."""
 
+    def settled(self, info: DatasetInfo, *, is_new: bool) -> None: ...
+    def waiting(self) -> None: ...
     def planning(self, recordings: int) -> None: ...
     def loading(self, encoders: int) -> None: ...
     def encoding(self, done: Totals, clips: int, seconds: float) -> None: ...
@@ -96,6 +116,21 @@ class EncodeReport:
     changed: list[str] = field(default_factory=list)
     """Recordings that changed after they were planned; they are not encoded again."""
     failures: list[FailedClip] = field(default_factory=list)
+    resampled: Mapping[int, int] = field(default_factory=dict)
+    """Recordings of the dataset that were resampled, by their own sample rate."""
+    mixed_down: int = 0
+    """Recordings of the dataset that had more channels than the codec has."""
+    sidecar_faults: list[SidecarFault] = field(default_factory=list)
+    """Recordings of the dataset that were encoded without what a file beside them says, and what is wrong with it."""
+
+    sample_rate: int = 0
+    num_channels: int = 0
+    """Of the dataset's audio: what the codec takes and gives."""
+
+    @property
+    def failed_recordings(self) -> list[FailedRecording]:
+        """The failures by recording."""
+        return failed_recordings(self.failures)
 
     @property
     def speed(self) -> float:

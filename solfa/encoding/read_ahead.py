@@ -5,6 +5,7 @@ process and becomes a failed clip.
 """
 
 import multiprocessing
+import signal
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -137,6 +138,10 @@ def _has_room(waiting: list[PlannedClip], sample_rate: int) -> bool:
 
 
 def _watch_parent() -> None:
+    # A terminal tells everybody to stop; it is the parent who knows when.
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         end_with_parent(partial(wait, [parent.sentinel]))

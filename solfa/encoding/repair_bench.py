@@ -13,13 +13,13 @@ from pathlib import Path
 from solfa.encoding.failure_limit import FailureLimit
 from solfa.encoding.progress import Listener, Totals
 from solfa.encoding.supervision import Run, encode_until_committed
-from solfa.errors import SolfaError, StoreError
+from solfa.errors import Interrupted, SolfaError, StoreError
 from solfa.files.whole_files import create_once, put_in_place, temporary_path
 from solfa.store.layout import commit_path, info_path, plan_parts, plan_path, read_commit, read_info, replace_record
 from solfa.store.lease import Lease
 from solfa.store.plan_file import ShardOfPlan, list_shards, read_shard_plan
 from solfa.store.restoration import Claims, Repair
-from solfa.store.schema import Commit, FileRecord, record_bytes
+from solfa.store.schema import Commit, DatasetInfo, FileRecord, record_bytes
 from solfa.store.shard_reader import FailedClip, ShardReader
 from solfa.store.verification import check_file
 
@@ -41,6 +41,9 @@ class Bench:
                 run = begin(folder)
                 self._lay_out()
                 encode_until_committed(run, FailureLimit(), self)
+            except Interrupted:
+                self._put_finished()
+                raise
             except SolfaError as error:
                 reason = str(error)
             else:
@@ -71,6 +74,12 @@ class Bench:
             if shard not in self._left:
                 stands_for = Commit(shard=shard, data=nothing, meta=nothing, made_by={}, **counts)
                 commit_path(self._folder, shard).write_bytes(record_bytes(stands_for))
+
+    def settled(self, info: DatasetInfo, *, is_new: bool) -> None:
+        self._listener.settled(info, is_new=is_new)
+
+    def waiting(self) -> None:
+        self._listener.waiting()
 
     def planning(self, recordings: int) -> None:
         self._listener.planning(recordings)

@@ -123,7 +123,7 @@ def encode_claims(
             behind.write(batch.clips[-1].label.claim, outcomes)
             stored = [outcome for outcome in outcomes if outcome.array is not None]
             seconds = sum(outcome.num_samples for outcome in stored) / codec.sample_rate
-            failed = len(outcomes) - len(stored)
+            failed = [outcome.clip.key for outcome in outcomes if outcome.array is None]
             emit(Progress(len(outcomes), failed, seconds, batch.codec_seconds, batch.wall_seconds))
 
 

@@ -14,7 +14,8 @@ from solfa.encoding.shard_pipeline import claim_shards, encode_claims
 from solfa.encoding.worker_main import EncoderJob, made_by
 from solfa.encoding.worker_pool import run_encoders
 from solfa.environment.allocator import worker_environment
-from solfa.store.layout import committed_shards, read_commit
+from solfa.store.dataset import open_dataset
+from solfa.store.layout import committed_shards
 from solfa.store.lease import is_leased
 from solfa.store.plan_file import ShardOfPlan, iterate_plan_columns, list_shards
 from solfa.store.schema import DatasetInfo
@@ -52,21 +53,26 @@ def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: List
     """Encode what is missing; wait for shards that others have taken, and take over those they give up."""
     totals = Totals()
     planned = list_shards(run.root)
-    planned_clips = sum(shard.num_clips for shard in planned)
     missing = _missing(run.root, planned)
     clips, seconds = _size_of(run.root, missing, run.info.array.sample_rate)
-    failed_before = sum(read_commit(run.root, shard).num_failed for shard in committed_shards(run.root))
+    failed_before: set[str] = set()
+    num_recordings = 0
+    if failure_limit.is_set:
+        failed_before = {failed.key for failed in open_dataset(run.root, partial=True).failures()}
+        num_recordings = _count_recordings(run.root)
 
     def on_progress(progress: Progress) -> None:
         totals.add(progress, time.monotonic())
         listener.encoding(totals, clips, seconds)
-        failure_limit.check(failed_before + totals.failed, planned_clips)
+        failure_limit.check(len(failed_before | totals.failed), num_recordings)
 
     while missing:
         free = [shard for shard in missing if not is_leased(run.root, shard.shard)]
         if not free:
+            listener.waiting()
             time.sleep(POLL_SECONDS)
         elif run.in_process:
+            on_progress(Progress())
             _encode_here(run, on_progress)
         else:
             _encode_in_processes(run, min(run.encoders.count, len(free)), on_progress, listener)
@@ -94,12 +100,16 @@ def _encode_in_processes(run: Run, count: int, on_progress: Callable[[Progress],
     on_cpu = run.encoders.device == "cpu"
     bf16 = on_cpu and run.codec.description.get("precision") == "bf16"
     environment = worker_environment(os.environ, one_thread=on_cpu, bf16=bf16)
-    run_encoders([run.job(index, count) for index in range(count)], environment, on_progress)
+    run_encoders([run.job(index, count) for index in range(count)], environment, on_progress, listener.waiting)
 
 
 def _missing(root: Path, planned: list[ShardOfPlan]) -> list[ShardOfPlan]:
     done = set(committed_shards(root))
     return [shard for shard in planned if shard.shard not in done]
+
+
+def _count_recordings(root: Path) -> int:
+    return len({key for columns in iterate_plan_columns(root, ["key"]) for key in columns["key"]})
 
 
 def _size_of(root: Path, missing: list[ShardOfPlan], sample_rate: int) -> tuple[int, float]:

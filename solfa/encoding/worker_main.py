@@ -18,6 +18,9 @@ from solfa.environment.parent_watch import end_with_parent
 from solfa.errors import SolfaError
 from solfa.version import __version__
 
+STOPPED = 130
+"""The exit code of a process that was asked to stop."""
+
 
 class EncoderJob(Config):
     """Everything one encoder process needs to know."""
@@ -51,6 +54,7 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
     import torch
 
     from solfa.codecs.catalogue import load_codec
+    from solfa.encoding.progress import Progress
     from solfa.encoding.shard_pipeline import claim_shards, encode_claims
     from solfa.errors import StoreError
     from solfa.store.layout import read_info
@@ -63,6 +67,11 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
     codec = load_codec(job.codec, device=job.device)
     if codec.description != info.parts["codec"]:
         raise StoreError(f"{job.codec}: the codec changed while encoding; nothing was written with the new one")
+
+    def report(progress: Progress) -> None:
+        emit({"event": "progress", "progress": progress._asdict()})
+
+    report(Progress())  # nothing yet, but the codec is loaded
     encode_claims(
         root,
         info,
@@ -72,7 +81,7 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
         num_workers=job.num_workers,
         made_by=made_by(job.device),
         device=job.device,
-        emit=lambda progress: emit({"event": "progress", "progress": progress._asdict()}),
+        emit=report,
     )
 
 
@@ -102,7 +111,7 @@ def main() -> int:
         print(json.dumps({"event": "error", "message": f"{job.dest}: {error.strerror or error}{where}"}), file=reports)
         return 1
     except KeyboardInterrupt:
-        return 130
+        return STOPPED
     return 0
 
 

@@ -7,18 +7,23 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from signal import SIGTERM
 from typing import Any
 
 from solfa.encoding.progress import Progress
-from solfa.encoding.worker_main import EncoderJob
-from solfa.errors import SolfaError, StoreError
+from solfa.encoding.worker_main import STOPPED, EncoderJob
+from solfa.errors import Interrupted, SolfaError, StoreError
 
 GRACE_SECONDS = 10.0
 """How long a process may take to stop what it is doing."""
+WAIT_SECONDS = 0.1
 
 
 def run_encoders(
-    jobs: Sequence[EncoderJob], environment: Mapping[str, str], on_progress: Callable[[Progress], None]
+    jobs: Sequence[EncoderJob],
+    environment: Mapping[str, str],
+    on_progress: Callable[[Progress], None],
+    on_waiting: Callable[[], None] = lambda: None,
 ) -> None:
     """Run one process per job to its end; any error, here or there, ends them all and is raised."""
     reports: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
@@ -28,7 +33,11 @@ def run_encoders(
             threading.Thread(target=_read_reports, args=(index, process, reports), daemon=True).start()
         running = len(processes)
         while running:
-            index, report = reports.get()
+            on_waiting()
+            try:
+                index, report = reports.get(timeout=WAIT_SECONDS)
+            except queue.Empty:
+                continue
             if report is None:
                 running -= 1
                 _check_exit(processes[index])
@@ -68,6 +77,8 @@ def _read_reports(
 
 
 def _check_exit(process: "subprocess.Popen[str]") -> None:
+    if process.returncode == STOPPED:  # by somebody else than us: a scheduler tells every process of a job
+        raise Interrupted("an encoder process was asked to stop; run the same command to continue", 128 + SIGTERM)
     if process.returncode != 0:
         how = f"signal {-process.returncode}" if process.returncode < 0 else f"exit code {process.returncode}"
         raise SolfaError(

@@ -32,8 +32,24 @@ def read_rows(path: Path) -> Iterator[Row]:
     """Read a table row by row; errors name the file and line."""
     name = path.name.lower()
     if name.endswith((".csv", ".tsv")):
-        return _read_csv(path, "\t" if name.endswith(".tsv") else ",")
+        return _read_csv(path, _delimiter(name))
     return _read_jsonl(path)
+
+
+def _delimiter(name: str) -> str:
+    return "\t" if name.endswith(".tsv") else ","
+
+
+def read_header(path: Path) -> list[str] | None:
+    """Read the first line of a CSV or TSV as it is; None for other tables, whose rows name their own values."""
+    name = path.name.lower()
+    if not name.endswith((".csv", ".tsv")):
+        return None
+    with _open_text(path) as file:
+        try:
+            return [cell.strip() for cell in next(csv.reader(file, delimiter=_delimiter(name)), [])]
+        except csv.Error as error:
+            raise ConfigError(f"{escape_path(path)}, line 1: {error}") from None
 
 
 @contextmanager

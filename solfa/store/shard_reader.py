@@ -22,6 +22,8 @@ class FailedClip(NamedTuple):
     id: str
     error: str
     uri: str
+    key: str
+    """The recording that it is, or is a segment of."""
 
 
 class Clip:
@@ -165,8 +167,8 @@ class ShardReader:
 
     def failures(self) -> list[FailedClip]:
         """List the clips without an array."""
-        table = self._read_meta(["status", "id", "error", "uri"], status="failed")
-        return [FailedClip(row["id"], row["error"] or "unknown", row["uri"]) for row in table.to_pylist()]
+        table = self._read_meta(["status", "id", "error", "uri", "key"], status="failed")
+        return [FailedClip(row["id"], row["error"] or "unknown", row["uri"], row["key"]) for row in table.to_pylist()]
 
     def _read_meta(self, columns: Sequence[str], status: str = "ok") -> pa.Table:
         _expect_size(self._meta, self._commit.meta.size_bytes)

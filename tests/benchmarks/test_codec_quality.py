@@ -215,13 +215,13 @@ def test_mp3_is_in_time_at_every_sample_rate_that_lame_chooses(kbit):
 
 def test_a_missing_program_is_named_with_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ConfigError, match="opusenc .*opus-tools"):
+    with pytest.raises(ConfigError, match=r"opusenc .*opus-tools"):
         Opus(6).identity()
 
 
 def test_a_missing_package_is_named_with_what_to_install(monkeypatch):
     monkeypatch.setattr(sys, "path", [])
-    with pytest.raises(ConfigError, match="visqol-python.*pip install 'solfa"):
+    with pytest.raises(ConfigError, match=r"visqol-python.*pip install 'solfa"):
         versions()
 
 

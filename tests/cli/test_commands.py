@@ -10,7 +10,12 @@ from typer.testing import CliRunner
 
 import solfa
 from solfa.cli.main import app
-from solfa.codecs.default_name import DEFAULT_CODEC
+from solfa.codecs.catalogue import NAMES
+from solfa.codecs.default_name import ABOUT_DEFAULT_CODEC, DEFAULT_CODEC, FOR_FULL_BAND, FOR_STEREO
+from solfa.encoding.fingerprint import EncodeSettings, dataset_info
+from solfa.store.array_dataset import append_arrays
+from solfa.store.plan_file import PlannedClip
+from solfa.store.shard_writer import Outcome
 
 runner = CliRunner()
 
@@ -73,6 +78,12 @@ def test_every_command_has_help_with_an_example(command):
     assert "Example" in result.output
 
 
+@pytest.mark.parametrize("advice", [ABOUT_DEFAULT_CODEC, FOR_STEREO, FOR_FULL_BAND])
+def test_codecs_that_are_recommended_exist(advice):
+    named = re.findall(r"\b[a-z]+(?:_[a-z0-9]+)+\b|\bmimi\b", advice)
+    assert named and set(named) <= set(NAMES)
+
+
 def test_version_is_told(solfa_main):
     assert solfa_main("--version") == (0, f"solfa {solfa.__version__}\n")
 
@@ -84,6 +95,23 @@ def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path,
     assert re.search(r"clips\s+9 \(10 in this run\)", output)
     assert re.search(r"failed\s+1", output)
     assert "failed broken.wav: " in output
+    assert re.search("resampled .*1 from 44.1 kHz", output) and re.search("mixed down .*1 recording to mono", output)
+    assert f"solfa inspect {tmp_path / 'd.solfa'}" in output, "what to do next"
+
+
+def test_a_side_car_that_cannot_be_read_is_told(audio_folder, tmp_path, solfa_main):
+    (audio_folder / "voice/a.json").write_text("{")
+    code, output = solfa_main("encode", audio_folder, tmp_path / "d.solfa", "--codec", "mulaw", "--num-workers", 0)
+    assert code == 0 and "1 recording" in output and re.search(r"voice/a\.wav: \.json: not a JSON object", output)
+
+
+def test_status_counts_recordings_that_failed(tmp_path, solfa_main):
+    clips = [PlannedClip(f"long.ogg@{start}", "long.ogg", "long.ogg") for start in range(3)]
+    info = dataset_info(solfa.load_codec("mulaw"), EncodeSettings())
+    append_arrays(tmp_path / "d.solfa", info, [Outcome(clip, error="gone") for clip in clips], {})
+    code, output = solfa_main("status", tmp_path / "d.solfa")
+    assert code == 0 and re.search(r"failed\s+1 recording \(3 clips\)", output)
+    assert output.count("gone") == 1 and "long.ogg (3 clips): gone" in output
 
 
 def test_status_verify_and_gc_of_a_finished_dataset(dataset, solfa_main):
@@ -140,10 +168,19 @@ def test_verify_encodes_a_damaged_shard_again(audio_folder, tmp_path, solfa_main
     assert digest(dest) == clean
 
 
+def test_inspect_prints_and_writes_nothing_unless_asked(dataset, tmp_path, solfa_main, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    code, output = solfa_main("inspect", dataset)
+    assert code == 0, output
+    assert "codebook 0:" in output and "somebody says a" in output and "failed broken.wav: " in output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_inspect_writes_a_page_with_originals_beside_what_was_decoded(dataset, audio_folder, tmp_path, solfa_main):
     page = tmp_path / "page.html"
     code, output = solfa_main("inspect", dataset, "--source", audio_folder, "--page", page, "--clips", 2)
-    assert code == 0 and "codebook 0:" in output
+    assert code == 0 and "codebook 0:" in output and f"page: {page}" in output
     assert page.read_text().count("<audio") == 4
 
 
@@ -159,6 +196,8 @@ def test_decode_writes_one_file_per_clip_and_keeps_existing_ones(dataset, tmp_pa
     ("arguments", "words"),
     [
         (["encode", "nowhere", "d.solfa"], "nowhere: no such file"),
+        (["encode", "", "d.solfa"], "SOURCE: expected a path, found nothing"),
+        (["encode", "AUDIO", ""], "DEST: expected a path, found nothing"),
         (["encode", "AUDIO", "d.solfa", "--codec", "encodec_23khz"], "did you mean 'encodec_"),
         (["encode", "AUDIO", "d.solfa", "--codec", "mulaw:bots=3"], "did you mean 'bits'?"),
         (["encode", "AUDIO", "d.solfa", "--device", "tpu"], "--device tpu: "),
@@ -172,6 +211,8 @@ def test_decode_writes_one_file_per_clip_and_keeps_existing_ones(dataset, tmp_pa
         (["decode", "DATASET", "out", "--clip", "nobody"], "'nobody'"),
         (["decode", "DATASET", "out", "--codec", "mulaw:bits=4"], "expected the codec"),
         (["export", "DATASET", "out", "--format", "parkett"], "did you mean 'parquet'?"),
+        (["inspect", "DATASET", "--source", "AUDIO"], "--source: is about the page"),
+        (["inspect", "DATASET", "--no-decode"], "--page FILE"),
         (["demo", "--out", "AUDIO"], "empty folder"),
         (["encode"], "Missing argument"),
         (["encode", "AUDIO", "d.solfa", "--codex", "x"], "No such option"),

@@ -12,6 +12,7 @@ import solfa
 from solfa.encoding.api import codec_of
 from solfa.encoding.decoding import originals
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info
+from solfa.encoding.progress import Silence
 from solfa.errors import ConfigError, SolfaError, StoreError
 from solfa.store.layout import create_info
 from solfa.store.lease import live_leases
@@ -134,10 +135,51 @@ def test_broken_files_are_rows_with_reasons_and_too_many_stop_the_run(audio_fold
     report = encode(audio_folder, tmp_path / "d.solfa")
     assert (report.clips, report.failed) == (9, 2)
     assert {failed.id for failed in report.failures} == {"bad1.wav", "bad2.wav"}
-    with pytest.raises(SolfaError, match=r"`max_failed` .*\b0 of 11 clips.*found 1\b"):
+    with pytest.raises(SolfaError, match=r"`max_failed` .*\b0 of 11 recordings.*found 1\b"):
         encode(audio_folder, tmp_path / "strict.solfa", max_failed="1%")
     # The stopped run is only unfinished: with a wider limit the same call completes it.
     assert encode(audio_folder, tmp_path / "strict.solfa", max_failed=2).clips == 9
+
+
+class Spoiling(Silence):
+    """Overwrites a recording between planning and encoding."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def encoding(self, done, clips, seconds):
+        if done.clips == 0:
+            self.path.write_bytes(b"something else")
+
+
+def test_a_long_recording_that_cannot_be_read_is_one_failure(audio_folder, tmp_path):
+    options = {"segment_seconds": 0.5, "listener": Spoiling(audio_folder / "long.flac")}
+    report = encode(audio_folder, tmp_path / "d.solfa", **options, max_failed=1)
+    assert report.failed == 15
+    (failed,) = report.failed_recordings
+    assert (failed.key, failed.num_clips) == ("long.flac", 15) and "changed since" in failed.error
+
+
+def test_what_was_resampled_or_mixed_down_or_could_not_be_read_beside_the_audio_is_counted_by_recording(
+    audio_folder, tmp_path
+):
+    (audio_folder / "voice/b.json").write_text('{"caption": ')
+    (audio_folder / "bad.wav").write_bytes(b"nothing")
+    report = encode(audio_folder, tmp_path / "d.solfa", "mulaw:sample_rate=16000", segment_seconds=1.0)
+    assert report.resampled == {8000: 1, 22050: 1, 44100: 1} and report.mixed_down == 1
+    (fault,) = report.sidecar_faults
+    assert fault.key == "voice/b.ogg" and "JSON" in fault.fault
+    again = solfa.encode(audio_folder, tmp_path / "d.solfa")
+    assert (again.resampled, again.sidecar_faults) == (report.resampled, report.sidecar_faults)
+
+
+@pytest.mark.parametrize("empty", ["source", "dest"])
+def test_an_empty_path_is_not_the_current_folder(audio_folder, tmp_path, monkeypatch, empty):
+    monkeypatch.chdir(tmp_path)
+    paths = {"source": str(audio_folder), "dest": "d.solfa", empty: ""}
+    with pytest.raises(ConfigError, match=f"`{empty}`: .*nothing.*unset"):
+        encode(paths["source"], paths["dest"])
+    assert [path.name for path in tmp_path.iterdir()] == ["audio"]
 
 
 @pytest.mark.parametrize("make", ["file", "folder"])

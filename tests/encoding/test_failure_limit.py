@@ -12,7 +12,7 @@ from solfa.errors import ConfigError, SolfaError
 def test_the_limit_allows_exactly_so_many_failures(text, planned, allowed):
     limit = FailureLimit.parse(text)
     limit.check(allowed, planned)
-    with pytest.raises(SolfaError, match=f"`max_failed` .*{allowed} of {planned} clips.*found {allowed + 1}"):
+    with pytest.raises(SolfaError, match=f"`max_failed` .*{allowed} of {planned} recordings.*found {allowed + 1}"):
         limit.check(allowed + 1, planned)
 
 

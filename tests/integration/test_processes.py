@@ -1,16 +1,21 @@
 """Encoder and decoder processes, and signals: the same bytes, and nobody left behind."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import solfa
+from solfa.encoding.pre_encode.config import parse_pre_encode
+from solfa.encoding.pre_encode.session import pre_encode
+from solfa.environment.stop_signals import ECHO_SECONDS
 from solfa.store.lease import lease_path, live_leases
 from solfa.store.status import read_status
 from solfa.store.verification import verify
@@ -107,21 +112,65 @@ def test_killing_the_command_takes_its_processes_along(several_shards, tmp_path,
     complete(several_shards, dest, clean)
 
 
-def test_ctrl_c_ends_everything_with_code_130_and_the_same_command_continues(several_shards, tmp_path, clean):
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """What is started in the background ignores Ctrl-C, and so would what these tests start."""
+    numbers = (signal.SIGINT, signal.SIGHUP)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("heeded")
+@pytest.mark.parametrize(
+    ("number", "everybody", "encoders"),
+    [
+        pytest.param(signal.SIGINT, True, 1, id="Ctrl-C"),
+        pytest.param(signal.SIGTERM, False, 2, id="kill"),
+        pytest.param(signal.SIGHUP, True, 2, id="closed terminal"),
+    ],
+)
+def test_a_signal_ends_everything_with_its_code_and_the_same_command_continues(
+    several_shards, tmp_path, clean, number, everybody, encoders
+):
     dest = tmp_path / "d.solfa"
-    flags = ("--num-encoders", "1", "--num-workers", "1")
-    run = start(several_shards, dest, *flags)
+    run = start(several_shards, dest, "--num-encoders", str(encoders), "--num-workers", "1")
     wait_until(lambda: (dest / ".tmp").is_dir() and live_leases(dest) != [])
-    os.killpg(run.pid, signal.SIGINT)
+    descendants = children_of(run.pid)
+    (os.killpg if everybody else os.kill)(run.pid, number)
     code, output = finish(run)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in descendants))
     if code == 0:  # it was faster than the signal
         assert tree_digest(dest) == clean
         return
-    assert code == 130, output
-    assert "interrupted" in output and "same command" in output
+    assert code == 128 + number, output
+    assert "stopping" in output and "interrupted" in output and "same command" in output
     assert "Traceback" not in output
     assert not live_leases(dest)
     assert [p for p in verify(dest).problems if "unfinished" not in p.message and "manifest" not in p.path] == []
+    complete(several_shards, dest, clean)
+
+
+@pytest.mark.usefixtures("heeded")
+def test_ctrl_c_is_acknowledged_at_once_and_a_second_one_does_not_wait(several_shards, tmp_path, clean):
+    dest = tmp_path / "d.solfa"
+    run = start(several_shards, dest, "--num-encoders", "1", "--num-workers", "0")
+    wait_until(lambda: (dest / ".tmp").is_dir() and live_leases(dest) != [])
+    encoders = children_of(run.pid)
+    for pid in encoders:
+        os.kill(pid, signal.SIGSTOP)  # as one does that is busy in a long call
+    os.killpg(run.pid, signal.SIGINT)
+    assert run.stdout is not None
+    line = next(line for line in run.stdout if "stopping" in line)
+    assert "again" in line and run.poll() is None
+    time.sleep(2 * ECHO_SECONDS)  # less would be taken for the echo of the first
+    os.killpg(run.pid, signal.SIGINT)
+    assert run.wait(120) == 130
+    for pid in encoders:
+        os.kill(pid, signal.SIGCONT)
+    assert "Traceback" not in finish(run)[1]
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in encoders))
     complete(several_shards, dest, clean)
 
 
@@ -141,3 +190,28 @@ def test_a_stopped_encoder_loses_its_shard_and_may_wake_up_later(several_shards,
     assert code == 0, output
     assert tree_digest(dest) == clean
     assert not verify(dest).problems
+
+
+@pytest.mark.usefixtures("heeded")
+def test_pre_encode_stops_after_the_batch_it_is_in_and_the_same_command_continues(several_shards, tmp_path):
+    data = tmp_path / "data.json"
+    collections = [{"id": "x", "path": str(several_shards)}]
+    data.write_text(json.dumps({"dataset_type": "audio_dir", "datasets": collections}))
+    settings = {"pretrained_name": "solfa_24khz", "is_discrete": True, "dataset_config": str(data), "num_workers": 1}
+    settings |= {"sample_size": 240_000, "limit_batches": 16}
+    clean, out = ({**settings, "output_path": str(tmp_path / name)} for name in ("clean", "out"))
+    pre_encode(parse_pre_encode(clean))
+    main = "from solfa.cli.main import main; main()"
+    command = [sys.executable, "-c", main, "pre-encode", *(f"{name}={value}" for name, value in out.items())]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as run:
+        wait_until(lambda: len(list((tmp_path / "out").glob("0/*.npy"))) > 1)
+        os.killpg(run.pid, signal.SIGINT)
+        code, output = finish(run)
+    assert code in (0, 130), output  # it may be faster than the signal
+    assert code == 0 or ("stopping" in output and "same command" in output)
+    assert "Traceback" not in output
+    pre_encode(parse_pre_encode(out))
+    same = {name: digest for name, digest in tree_digest(tmp_path / "clean").items() if name != "details.json"}
+    assert {name: digest for name, digest in tree_digest(tmp_path / "out").items() if name != "details.json"} == same

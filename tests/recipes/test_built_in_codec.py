@@ -206,7 +206,7 @@ def test_what_fails_leaves_nothing_behind_and_says_what_to_do(tmp_path: Path, mo
 
 def test_a_machine_without_apt_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match="apt-get: .*Debian"):
+    with pytest.raises(ConfigError, match=r"apt-get: .*Debian"):
         collect.unpacked("songs", tmp_path / "out", None)
 
 

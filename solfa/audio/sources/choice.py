@@ -32,6 +32,8 @@ def open_source(source: str | Path, *, audio_root: Path | None = None, trust_cod
     """
     if audio_root is not None and not audio_root.is_dir():
         raise ConfigError(f"`audio_root`: expected a folder, found {escape_path(audio_root)}")
+    if not str(source):
+        raise ConfigError("`source`: expected a path, found nothing; is a variable unset?")
     path = Path(source)
     if _NUMBERS.search(str(source)) and not path.exists():
         return _open_tars([Path(name) for name in expand_numbers(str(source))])

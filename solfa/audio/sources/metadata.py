@@ -32,7 +32,7 @@ def merge_sidecars(text: bytes | None, object_text: bytes | None) -> tuple[str |
         try:
             metadata = parse_strict(object_text)
         except ValueError as error:
-            faults.append(f".json: {error}")
+            faults.append(f".json: not a JSON object ({error})")
     caption = find_caption(metadata)
     if text is not None:
         try:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from solfa.audio.file_types import AUDIO_EXTENSIONS
+from solfa.audio.file_types import AUDIO_EXTENSIONS, extension
 from solfa.audio.recording import Recording
 from solfa.audio.sources.folder import file_recording
 from solfa.audio.sources.folder_walk import walk
@@ -21,7 +21,7 @@ from solfa.audio.sources.metadata import SIDECAR_ERROR, find_caption
 from solfa.errors import ConfigError
 from solfa.files.json_objects import parse_strict
 from solfa.files.printable_names import escape_path, unescape_path
-from solfa.files.table_rows import Row, read_rows
+from solfa.files.table_rows import Row, read_header, read_rows
 
 PATH_FIELDS = ("path", "file", "filename", "audio_path", "audio")
 _AUDIOCRAFT_FIELDS = {"path", "duration", "sample_rate"}
@@ -70,6 +70,7 @@ class TableSource:
         return self.audio_root if self.audio_root is not None else self.path.parent
 
     def recordings(self) -> Iterator[Recording]:
+        self._expect_header()
         keys = UniqueKeys()
         has_unique_ids = self._has_unique_ids()
         for row in read_rows(self.path):
@@ -81,6 +82,17 @@ class TableSource:
     def _bases(self) -> tuple[Path, ...]:
         folder = self.path.parent
         return (folder,) if self.audio_root is None else (self.audio_root, folder)
+
+    def _expect_header(self) -> None:
+        """Refuse a CSV that begins with its first recording: its values would be taken for the names of columns."""
+        names = read_header(self.path) or []
+        file = next((name for name in names if extension(name) in AUDIO_EXTENSIONS), None)
+        if file is not None and not {*PATH_FIELDS, "ytid"} & {*names}:
+            example = ",".join(["path", "caption"][: len(names)])
+            raise ConfigError(
+                f"{escape_path(self.path)}, line 1: expected the names of the columns, found the file "
+                f"{escape_path(file)}; put a line above it that names them, such as {example}"
+            )
 
     def _has_unique_ids(self) -> bool:
         seen: set[str] = set()
@@ -141,7 +153,7 @@ class TableSource:
         try:
             return parse_strict(resolved.path.read_bytes())
         except (OSError, ValueError) as error:
-            return {SIDECAR_ERROR: f"{escape_path(info_path)}: {error}"}
+            return {SIDECAR_ERROR: f"{escape_path(info_path)}: not a JSON object ({error})"}
 
     def _by_ytid(self, ytid: str) -> Resolved:
         for base in self._bases:

@@ -97,13 +97,14 @@ def condition_holds(condition: Matching | tuple[Value, ...] | Value, value: Any)
 def kept_clips(columns: ClipColumns, where: Where) -> Bool[np.ndarray, "clips"]:
     """Find the clips for which every condition holds; it is an error if none is left."""
     kept = np.ones(len(columns), bool)
-    for name, condition in where.items():
+    for number, (name, condition) in enumerate(where.items(), start=1):
         values = columns.values(name)
         kept &= np.array([condition_holds(condition, value) for value in values], bool)
         if not kept.any():
+            tried = " and ".join(repr(tried) for tried in list(where)[:number])
             raise ConfigError(
-                f"{columns.path}: where: none of the {len(values)} clips passes the condition on {name!r}; "
-                f"values found there: {some_values(values)}; loosen the condition"
+                f"{columns.path}: where: none of the {len(values)} clips passes the condition on {tried}"
+                f"{' together' if number > 1 else ''}; values found in {name!r}: {some_values(values)}; ask for less"
             )
     return kept
 

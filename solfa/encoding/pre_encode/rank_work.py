@@ -59,6 +59,7 @@ class Work:
         own = list(items_of_rank(len(lengths), self.batch_size, self.rank.rank, self.rank.world_size))
         to_do = [item for item, slot in own if slot.id not in stored]
         seconds = float(lengths[to_do].sum()) / self.target.sample_rate
+        self.listener.encoding(self.totals, len(to_do), seconds)
         with DecodeAhead(self.target, num_workers) as ahead, ThreadPoolExecutor(1, "writer") as writer:
             writing: Future[None] | None = None
             for batch in encoded_batches(ahead, self._places(stored), self._encode):
@@ -104,7 +105,8 @@ class Work:
         seconds = sum(decoded.clip.num_samples for decoded in written) / self.target.sample_rate
         self.failures += [self._failure(decoded) for decoded in failed]
         self.new_items += len(written)
-        progress = Progress(len(missing), len(failed), seconds, codec_seconds, wall_seconds)
+        keys = [decoded.clip.key for decoded in failed]
+        progress = Progress(len(missing), keys, seconds, codec_seconds, wall_seconds)
         self.totals.add(progress, time.monotonic())
 
     def _failure(self, decoded: Decoded[ListedItem]) -> FailedItem:

@@ -21,6 +21,7 @@ from solfa.files.digest import value_sha256
 from solfa.files.whole_files import replace_atomically
 from solfa.solvers.config import SolverConfig
 from solfa.store.layout import manifests
+from solfa.store.schema import DatasetInfo
 from solfa.xp.layout import LAST, PREPARED
 
 logger = logging.getLogger(__name__)
@@ -126,6 +127,9 @@ class LoggedProgress:
     def __init__(self, seconds_between: float = 10.0) -> None:
         self._seconds_between = seconds_between
         self._started = self._told = time.monotonic()
+
+    def settled(self, info: DatasetInfo, *, is_new: bool) -> None: ...
+    def waiting(self) -> None: ...
 
     def planning(self, recordings: int) -> None:
         """Log how many recordings have been read so far."""

@@ -27,6 +27,7 @@ from solfa.experiments.run.reuse import why_not
 from solfa.files.digest import value_sha256
 from solfa.files.printable_names import escape_path
 from solfa.spelling import plural
+from solfa.store.failed_recordings import counted
 from solfa.store.layout import is_dataset, read_info
 from solfa.store.status import read_status
 
@@ -94,7 +95,8 @@ def _refuse_audio_settings(source: Source, path: Path) -> None:
     stored = read_info(path).codec
     if source.codec is not None and not is_same_codec(source.codec, stored):
         raise ConfigError(
-            f"{path}: encoded with {stored}, not {source.codec}; set codec to null to use what is there, or encode the audio again"
+            f"{path}: encoded with {stored}, not {source.codec}; set codec to null to use what is there, "
+            "or encode the audio again"
         )
 
 
@@ -145,8 +147,8 @@ def _encode(source: Source, codec: str, path: Path, dataset: Path, listed: Versi
         )
     log.info("%s: %d clips, %.1f s of audio", dataset, report.clips, report.seconds)
     if report.failed:
-        first = report.failures[0]
-        log.warning("%s: %d clips failed, first %s: %s", dataset, report.failed, first.id, first.error)
+        first = report.failed_recordings[0]
+        log.warning("%s: %s failed, first %s: %s", dataset, counted(report.failures), first.name, first.error)
 
 
 @contextmanager

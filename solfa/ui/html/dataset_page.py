@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solfa.evaluate.statistics import code_statistics, latent_statistics, length_histogram
-from solfa.spelling import count, duration, plural, short, size
+from solfa.spelling import channels, count, duration, plural, short, size
 from solfa.ui.html.cards import PLAYER_SECONDS
 from solfa.ui.html.report_data import ClipCard, Fact, FailedClip, ReportPage, Sound
 
@@ -177,13 +177,12 @@ def _facts(dataset: PageDataset, num_failed: int) -> list[Fact]:
 
 def _details(dataset: PageDataset) -> tuple[Fact, ...]:
     array = dataset.info.array
-    channels = {1: "mono", 2: "stereo"}.get(array.num_channels, plural(array.num_channels, "channel"))
     entries = "" if array.codebook_size is None else f" of {count(array.codebook_size)} entries"
     noun = "channel" if array.codebook_size is None else "codebook"
     return (
         Fact("Dataset", str(dataset.path)),
         Fact("Codec", dataset.info.codec),
-        Fact("Audio", f"{count(array.sample_rate)} Hz, {channels}"),
+        Fact("Audio", f"{count(array.sample_rate)} Hz, {channels(array.num_channels)}"),
         Fact("Arrays", f"{array.kind}, {plural(array.width, noun)}{entries}, {array.dtype}"),
         Fact("Fingerprint", dataset.info.fingerprint),
     )

@@ -87,10 +87,10 @@ def test_captions_and_metadata_beside_the_audio_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"{broken", ".json: Expecting property name"),
-        (b"[1, 2]", ".json: expected an object, found list"),
-        (b'{"a": "\xff"}', ".json: is not UTF-8"),
-        (b"[" * 100_000, ".json: is nested too deeply"),
+        (b"{broken", ".json: not a JSON object (Expecting property name"),
+        (b"[1, 2]", ".json: not a JSON object (expected an object, found list"),
+        (b'{"a": "\xff"}', ".json: not a JSON object (is not UTF-8"),
+        (b"[" * 100_000, ".json: not a JSON object (is nested too deeply"),
     ],
 )
 def test_broken_sidecar_is_reported_and_the_audio_kept(tmp_path, content, reason):

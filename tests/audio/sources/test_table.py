@@ -142,6 +142,8 @@ def test_folder_that_holds_a_manifest_is_just_a_folder(tmp_path):
         ("t.csv", "path,caption\nx.wav\n", r"t\.csv, line 2: expected 2 columns, found 1"),
         ("t.csv", "path,caption\nx.wav,a,b\n", r"line 2: expected 2 columns, found 3"),
         ("t.csv", 'path\n"x.wav\n', r"line 2: .*end of data"),
+        ("t.csv", "a/x.wav,a tune\na/y.wav,another\n", r"line 1: expected the names.*found.* a/x\.wav.*path,caption"),
+        ("t.csv", "x.flac\n", r"line 1: expected the names.*x\.flac"),
         ("t.csv", "path,path\nx.wav,y.wav\n", r"line 1: .*'path' twice"),
     ],
 )

@@ -81,7 +81,7 @@ def test_an_unknown_column_is_answered_with_those_that_exist(columns: ClipColumn
 def test_conditions_that_leave_nothing_are_refused_with_some_values(columns: ClipColumns) -> None:
     with pytest.raises(ConfigError, match=r"where: .*\b5\b.*'genre'.*'rock', 'jazz', 'Jazz', None"):
         kept(columns, genre="folk")
-    with pytest.raises(ConfigError, match=r"where: .*'caption'"):
+    with pytest.raises(ConfigError, match=r"where: .*'genre' and 'caption' together"):
         kept(columns, genre="rock", caption="quiet")
 
 

@@ -187,7 +187,7 @@ def test_failed_recordings_are_warned_of_with_the_first_reason(audio_folder, tmp
     (audio_folder / "bad.wav").write_bytes(b"RIFF nothing")
     prepared = prepare_source(audio(audio_folder), tmp_path / "cache")
     assert len(open_sources([prepared])) == 9
-    assert re.search(r"1 clips? failed.*bad\.wav: ", caplog.text)
+    assert re.search(r"1 recordings? failed.*bad\.wav: ", caplog.text)
     assert prepare_source(audio(audio_folder), tmp_path / "cache") == prepared
 
 
