@@ -11,7 +11,14 @@ A stage is one source or a list of them; a path alone is a source.
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    model_serializer,
+    model_validator,
+)
 
 from solfa.config import Config
 from solfa.data.sources.filters import Where
@@ -51,6 +58,16 @@ class Source(Config):
     """A column that says how often a clip is drawn, relative to the others of this source; 1 if it is missing."""
     manifest: PositiveInt | None = None
     """For a Solfa dataset: the manifest to use; None means the latest."""
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, serialise: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Leave out settings that came later, unless they are used: runs that began without them can continue."""
+        values = serialise(self)
+        later = [name for name in _LATER if getattr(self, name) == type(self).model_fields[name].default]
+        return {name: value for name, value in values.items() if name not in later}
+
+
+_LATER = ("use_pre_encoded", "outdated", "leave_out")
 
 
 def _as_list(value: Any) -> Any:

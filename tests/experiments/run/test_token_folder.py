@@ -174,3 +174,9 @@ def test_an_interrupted_import_is_finished(tmp_path):
     for name in ("manifest", "commit"):
         shutil.rmtree(dataset / name)
     assert open_sources([prepare_source(source(arrays), tmp_path / "cache")]).values("id") == YTIDS
+
+
+def test_settings_at_their_defaults_are_not_stored_so_that_earlier_runs_can_continue():
+    assert Source(path="a").model_dump(mode="json").keys().isdisjoint({"use_pre_encoded", "outdated", "leave_out"})
+    changed = Source(path="a", use_pre_encoded=False, outdated="refuse", leave_out=("x",))
+    assert Source.model_validate(changed.model_dump(mode="json")) == changed
