@@ -6,7 +6,6 @@
 No trainer is built, and no code in the files is run.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from solfa.errors import ConfigError, StoreError
+from solfa.files.json_objects import read_object
 from solfa.pretrained.tensors import TensorFiles
 from solfa.version import __version__
 from solfa.xp.layout import BEST, CONFIG
@@ -95,10 +95,4 @@ def exported_config(trained: Trained) -> dict[str, Any]:
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise StoreError(f"{path}: expected the settings of a run as JSON, and it cannot be parsed ({error})") from None
-    if not isinstance(values, dict):
-        raise StoreError(f"{path}: expected the settings of a run as a JSON object, found a {type(values).__name__}")
-    return values
+    return read_object(path, StoreError, f"{path}: expected the settings of a run")

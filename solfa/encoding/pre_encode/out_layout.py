@@ -25,6 +25,7 @@ from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError, StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.free_folder import expect_free
+from solfa.files.json_objects import parse_object
 from solfa.files.whole_files import TEMPORARY, create_once, replace_atomically
 from solfa.store.export.clip_record import json_bytes
 from solfa.store.export.npy_bytes import npy_bytes
@@ -41,7 +42,7 @@ def read_details(out: Path) -> dict[str, Any] | None:
         expect_free(out, "choose another `output_path`", expected=expected, is_ours=lambda name: name == TEMPORARY)
         return None
     try:
-        details = json.loads(path.read_bytes())
+        details = parse_object(path.read_bytes())
         settings = details["solfa"]["settings"]
     except (ValueError, TypeError, KeyError):
         settings = None
