@@ -51,14 +51,16 @@ class Trained:
         return str(self.config.get("solver"))
 
 
+def read_solver(folder: Path) -> str:
+    """Read which solver trained a model, and none of its weights."""
+    config = _read_config(folder)
+    found = config.get("settings") if config.get("model_type") == MODEL_TYPE else config
+    return str(found.get("solver") if isinstance(found, Mapping) else None)
+
+
 def read_trained(folder: Path) -> Trained:
     """Read an experiment's folder, or an exported one."""
-    settings = folder / CONFIG
-    if not settings.is_file():
-        raise ConfigError(
-            f"{folder}: expected a trained experiment or an exported model, found no {CONFIG}; train it first"
-        )
-    config = _read_settings(settings)
+    config = _read_config(folder)
     if config.get("model_type") == MODEL_TYPE:
         return _read_exported(folder, config)
     if not (folder / BEST).is_file():
@@ -94,5 +96,10 @@ def exported_config(trained: Trained) -> dict[str, Any]:
     }
 
 
-def _read_settings(path: Path) -> dict[str, Any]:
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    if not path.is_file():
+        raise ConfigError(
+            f"{folder}: expected a trained experiment or an exported model, found no {CONFIG}; train it first"
+        )
     return read_object(path, StoreError, f"{path}: expected the settings of a run")
