@@ -111,9 +111,14 @@ def generate(
 ) -> None:
     """Generate audio with a trained model."""
     from solfa.cli.clip_folder import generate_into
-    from solfa.generate.model import find_folder, load_model
-    from solfa.generate.request import ClipRequest
+    from solfa.files.free_folder import expect_writable
+    from solfa.generate.catalogue import find_generator
+    from solfa.generate.generator import check_options
+    from solfa.generate.model import build_model, find_folder
+    from solfa.generate.request import ClipRequest, check_prompts, check_requests
+    from solfa.generate.trained_folder import read_solver, read_trained
 
+    # Whatever can be refused is refused before the model and its codec are loaded, which may take a minute.
     folder = find_folder(experiment)
     _expect("--weights", weights, ("fp32", "fp16", "int8"))
     _expect("--format", audio_format, ("wav", "flac", "ogg"))
@@ -122,10 +127,17 @@ def generate(
     wanted = ClipRequest("clip", seconds, seed, text, _attributes(values or []), prompt, prompt_seconds)
     requests = _requests(wanted, captions, num)
     _refuse_existing(out, requests, audio_format, overwrite, is_streamed=stream is not False)
+    expect_writable(out, "choose another `out`")
+    check_prompts(requests)
     drawing = {"temperature": temperature, "semantics": temperature_kind, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
-    model = load_model(folder, device=device, codec=codec, weights=weights, trust_code=trust_code)
+    # Which kinds of temperature there are depends on the model's head; `generate_into` checks that.
+    known_early = {name: value for name, value in options.items() if name != "semantics"}
+    check_options(find_generator(read_solver(folder), trust_code=trust_code), known_early)
+    trained = read_trained(folder)
+    check_requests(requests, trained.data_facts)
+    model = build_model(trained, device=device, codec=codec, weights=weights, trust_code=trust_code)
     written = generate_into(out, model, requests, options, f".{audio_format}", stream)
     console.print(f"{plural(written, 'clip')} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
 

@@ -24,6 +24,7 @@ from solfa.cli import (
     train,
 )
 from solfa.cli.flags import command_of, in_flags
+from solfa.environment.memory import allocation_fault
 from solfa.errors import SolfaError, exit_code
 from solfa.ui.terminal.console import errors, visible
 from solfa.version import __version__
@@ -79,6 +80,11 @@ def main() -> None:
         # Whoever read our output has gone (`solfa status … | head`); nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except (MemoryError, RuntimeError) as error:
+        fault = allocation_fault(error)
+        if fault is None:
+            raise
+        _leave(fault, 1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _leave(f"{where}{error.strerror or error}", 1)

@@ -40,6 +40,9 @@ FAMILIES: dict[str, Family] = {
 }
 """By the `model_type` (transformers) or `_class_name` (diffusers) of a checkpoint's config.json."""
 
+AUDIO_ENCODER = "audio_encoder"
+"""Where MusicGen's config.json describes its codec."""
+
 
 @runtime_checkable
 class Reference(Protocol):
@@ -89,7 +92,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A checkpoint in the `save_pretrained` layout; its config.json names its family."""
+    """A checkpoint in the `save_pretrained` layout; its config.json names its family. A MusicGen means its codec."""
 
     location: str | Path
 
@@ -99,8 +102,13 @@ class Pretrained:
         # Diffusers pipelines such as Stable Audio keep their autoencoder in the folder `vae`.
         for candidate in (checkpoint, replace(checkpoint, subfolder="vae")):
             config = read_config(candidate)
-            if config is not None:
-                return _family(config, self.location).from_checkpoint(candidate, options)
+            if config is None:
+                continue
+            part = config.get(AUDIO_ENCODER)
+            if isinstance(part, Mapping):
+                inside = replace(candidate, part=AUDIO_ENCODER)
+                return _family(part, f"{self.location}: {AUDIO_ENCODER}").from_checkpoint(inside, options)
+            return _family(config, self.location).from_checkpoint(candidate, options)
         raise ConfigError(
             f"codec {self.location}: expected a config.json written by save_pretrained, here or in its folder vae, "
             "found none; for a stable-audio-tools model, name its model_config.json and add checkpoint=PATH"
@@ -207,6 +215,11 @@ def _resolve(head: str) -> Reference:
 
 def _family(config: Mapping[str, object], location: str | Path) -> Family:
     found = str(config.get("model_type") or config.get("_class_name"))
+    if found == "musicgen_decoder":
+        raise ConfigError(
+            f"codec {location}: expected a codec, or a whole MusicGen with one in it, found its language model alone; "
+            "MusicGen's codec is encodec_32khz"
+        )
     if found not in FAMILIES:
         raise ConfigError(f"codec {location}: expected a config.json of type {', '.join(FAMILIES)}, found {found!r}")
     return FAMILIES[found]

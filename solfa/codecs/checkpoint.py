@@ -12,7 +12,8 @@ from solfa.codecs.spec import CodecSpec
 from solfa.errors import ConfigError
 from solfa.files.json_objects import read_object
 from solfa.pretrained.account import check_loaded
-from solfa.pretrained.hub import find_config, quiet_loading, unreachable
+from solfa.pretrained.hub import find_config, local_directory, quiet_loading, unreachable
+from solfa.pretrained.tensors import TensorFiles
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Checkpoint:
     subfolder: str = ""
     fixed_options: Mapping[str, str] = field(default_factory=dict)
     """Options that say where the weights are, and so are part of every spec."""
+    part: str = ""
+    """The codec is this part of a larger model: a key of its config.json, and the beginning of its tensors' names."""
 
     def spec(self, options: Mapping[str, int | bool]) -> str:
         """Return the text that loads the same codec with `options`."""
@@ -52,8 +55,7 @@ def load_pretrained(checkpoint: Checkpoint, model_class: Any) -> Any:
     try:
         with quiet_loading(library, bars=not isinstance(checkpoint.location, Path)):
             model, info = model_class.from_pretrained(
-                checkpoint.location,
-                **({"subfolder": checkpoint.subfolder} if checkpoint.subfolder else {}),
+                **(_part(checkpoint, model_class) if checkpoint.part else _whole(checkpoint)),
                 # Explicit, because the libraries would otherwise keep the file's dtype.
                 torch_dtype=torch.float32,
                 # They are listed in `info` and refused below, instead of in a report that fills a page.
@@ -64,6 +66,23 @@ def load_pretrained(checkpoint: Checkpoint, model_class: Any) -> Any:
         raise _unreachable(checkpoint) from error
     check_loaded(info, f"codec {checkpoint.name}")
     return model
+
+
+def _whole(checkpoint: Checkpoint) -> dict[str, Any]:
+    inside = {"subfolder": checkpoint.subfolder} if checkpoint.subfolder else {}
+    return {"pretrained_model_name_or_path": checkpoint.location, **inside}
+
+
+def _part(checkpoint: Checkpoint, model_class: Any) -> dict[str, Any]:
+    """Read the tensors of a part alone: the rest of the model is larger, and not needed."""
+    config = read_config(checkpoint)
+    assert config is not None, "whoever named the part has read it there"
+    files = TensorFiles(local_directory(checkpoint.location, what="codec"))
+    return {
+        "pretrained_model_name_or_path": None,
+        "config": model_class.config_class(**config[checkpoint.part]),
+        "state_dict": files.part(f"{checkpoint.part}."),
+    }
 
 
 def _unreachable(checkpoint: Checkpoint) -> ConfigError:

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
+from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.protocol import Codec
@@ -64,12 +65,13 @@ def import_legacy(
     codec: str | Path | Codec | None = None,
     facts: ArrayFacts | None = None,
     layout: ArrayLayout | None = None,
-    source: str | Path | None = None,
+    source: str | Path | AudioSource | None = None,
     segment_seconds: float | None = None,
     batch_seconds: float | None = None,
     dtype: DType | None = None,
     leave_out_failed: bool = False,
     trust_code: bool = False,
+    leave_out_unmatched: bool = False,
     on_clip: Callable[[int, int], None] = lambda done, total: None,
 ) -> ImportReport:
     """Import a folder of encoded clips; call it again to resume, or to append new clips.
@@ -77,7 +79,8 @@ def import_legacy(
     A folder written by `solfa export` describes itself. For others, pass the `codec` that made the arrays (with the
     settings that encoding will continue with) or, without the codec, `facts`. `source` is the audio they were made
     from: it provides keys, captions and metadata. Clips that cannot be read are kept as failed clips, which encoding
-    does not retry, unless `leave_out_failed`. A `custom_metadata_module` of the source runs only with `trust_code`.
+    does not retry, unless `leave_out_failed`. `leave_out_unmatched` leaves out what matches no recording of `source`.
+    A `custom_metadata_module` of the source runs only with `trust_code`.
     """
     root, found = Path(dest), open_legacy(Path(legacy), layout)
     if isinstance(found, ExportedClips):
@@ -95,10 +98,9 @@ def import_legacy(
             f"{legacy}: expected either the codec that made these arrays, or their kind, sample_rate, hop_length and, "
             f"for codes, codebook_size, found {'neither' if codec is None else 'both'}; give exactly one of the two"
         )
-    recordings = None
-    if source is not None:
-        recordings = RecordingIndex(open_source(source, trust_code=trust_code).recordings())
-    clips = _Clips(found, info.array, recordings, leave_out_failed)
+    opened = open_source(source, trust_code=trust_code) if isinstance(source, str | Path) else source
+    recordings = None if opened is None else RecordingIndex(opened.recordings())
+    clips = _Clips(found, info.array, recordings, leave_out_failed, leave_out_unmatched)
     notes = ["no codec was given, so `solfa encode` cannot continue this dataset"] if facts else []
     return _import_clips(root, info, clips, notes, on_clip)
 
@@ -130,6 +132,7 @@ class _Clips:
     spec: ArraySpec
     recordings: RecordingIndex | None
     leave_out_failed: bool
+    leave_out_unmatched: bool = False
     failures: dict[str, FailedClip] = field(default_factory=dict)
     unmatched: set[str] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
@@ -143,6 +146,8 @@ class _Clips:
                 self.repeated.add(clip.id)
                 continue
             seen.add(clip.id)
+            if self.leave_out_unmatched and clip.id in self.unmatched:
+                continue
             if attached.array is None:
                 self.failures[clip.id] = FailedClip(clip.id, attached.error or "unknown", clip.uri, clip.key)
                 if self.leave_out_failed:
@@ -160,7 +165,9 @@ class _Clips:
 
     def notes(self) -> Iterator[str]:
         if self.unmatched:
-            yield f"clips that match no recording of the source: {len(self.unmatched)} (first: {min(self.unmatched)})"
+            left = ", left out" if self.leave_out_unmatched else ""
+            first = min(self.unmatched)
+            yield f"clips that match no recording of the source{left}: {len(self.unmatched)} (first: {first})"
         if self.repeated:
             yield f"clips that occur twice, imported once: {len(self.repeated)} (first: {min(self.repeated)})"
         if self.leave_out_failed and self.failures:
@@ -218,6 +225,8 @@ def _expect_readable(clips: _Clips) -> None:
     """Refuse a folder where nothing fits: it is the wrong codec or the wrong folder."""
     if isinstance(clips.found, ExportedClips):
         return
+    if clips.leave_out_unmatched and next(iter(clips), None) is None and clips.unmatched:
+        raise StoreError(f"none of the clips match a recording, first {min(clips.unmatched)}; nothing was imported")
     reasons: list[str] = []
     for outcome in clips.found.outcomes(clips.spec):
         if outcome.array is not None:

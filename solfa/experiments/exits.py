@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from solfa.environment.memory import allocation_fault
 from solfa.errors import SolfaError, exit_code, spelled
 
 
@@ -15,6 +16,11 @@ def sentences() -> Iterator[None]:
         yield
     except SolfaError as error:
         leave(error)
+    except (MemoryError, RuntimeError) as error:
+        fault = allocation_fault(error)
+        if fault is None:
+            raise
+        leave(SolfaError(fault))
 
 
 def leave(error: SolfaError) -> NoReturn:

@@ -1,5 +1,6 @@
-"""A folder that is safe to fill: one that does not exist yet, is empty, or holds only our own files."""
+"""A folder that can be filled: it is new, empty, or holds only our own files, and it can be written to."""
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,3 +31,15 @@ def expect_free(
     if foreign:
         more = f" and {len(foreign) - 1} more" if foreign[1:] else ""
         raise ConfigError(f"{folder}: expected {expected}, found {foreign[0]!r}{more} in it; {advice}")
+
+
+def expect_writable(folder: Path, advice: str) -> None:
+    """Refuse a folder in which no file can be created; it need not exist yet, and nothing is left behind."""
+    place = folder.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written to ({error.strerror}); {advice}") from None

@@ -7,6 +7,9 @@ from typing import Any
 
 from solfa.errors import SolfaError
 
+MAX_DEPTH = 100
+"""Whatever walks through a value, prints it or writes it again recurses, and Python stops that at about 1,000."""
+
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
     """Parse one JSON object; ValueError says in a few words what is wrong."""
@@ -21,7 +24,24 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
         raise ValueError("is nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError(f"expected an object, found {type(value).__name__}")
+    if _is_deeper(value, MAX_DEPTH):
+        raise ValueError("is nested too deeply")
     return value
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    """Say whether containers are nested more than `depth` deep; level by level, because recursion is the danger."""
+    level = [value]
+    for _ in range(depth + 1):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def read_object(path: Path, fault: type[SolfaError], where: str = "", advice: str = "") -> dict[str, Any]:

@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from solfa.codecs.protocol import Codec
-from solfa.config import Config
+from solfa.config import Config, parse_config
+from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import OnAudio
@@ -60,6 +61,24 @@ class ClipGenerator(Protocol):
     ) -> Iterator[GeneratedClip]:
         """Draw clips; `options` override fields of `sampling`. An invalid request is refused right away."""
         ...
+
+
+def check_options(generator: type[ClipGenerator], options: Mapping[str, Any]) -> None:
+    """Refuse options that do not fit a class of generators; nothing is loaded for that.
+
+    A class may name the type of its `sampling` as `Options`; one that does not finds out when it draws.
+    """
+    known: type[Config] | None = getattr(generator, "Options", None)
+    if known is None:
+        return
+    for name, value in options.items():
+        if name not in known.model_fields:
+            raise ConfigError(f"`{name}`: models of this kind do not have this option; leave it out")
+        try:
+            parse_config(known, {name: value}, "options")
+        except ConfigError as error:
+            raise ConfigError(f"`{name}`: {str(error).removeprefix(f'options: {name}: ')}") from None
+    parse_config(known, options, "options")
 
 
 @runtime_checkable

@@ -1,13 +1,13 @@
 """Generate with a codec language model: texts, labels and numbers in, codes drawn step by step, audio out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, final, get_args
+from typing import Any, ClassVar, Literal, final, get_args
 
 import torch
 from torch import Tensor
 
 from solfa.codecs.protocol import Codec
-from solfa.config import nearest, parse_config
+from solfa.config import Config, nearest, parse_config
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.codes import CodesJob, generate_clips, prompt_codes
@@ -36,6 +36,8 @@ _LAY_OUT: dict[WeightLayout, Callable[[CodecLM], CodecLM]] = {
 @final
 class LanguageModel:
     """A `ClipGenerator` around a codec language model and its conditioners."""
+
+    Options: ClassVar[type[Config]] = GenerationSettings
 
     def __init__(self, network: ConditionedLM, data_codec: DataCodec, sampling: GenerationSettings) -> None:
         self.network, self.sampling = network, sampling

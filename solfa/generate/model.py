@@ -22,7 +22,7 @@ from solfa.errors import ConfigError
 from solfa.generate.catalogue import find_generator
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, device_of
-from solfa.generate.request import ClipRequest
+from solfa.generate.request import ClipRequest, check_requests
 from solfa.generate.stream import DrawsSamples, OnAudio
 from solfa.generate.trained_folder import Trained, read_trained
 from solfa.pretrained.hub import SOLFA_MODEL, local_directory
@@ -145,6 +145,7 @@ class Model:
                 f"on_audio: only a model that draws samples in order can stream, and a model of the solver "
                 f"{self.trained.solver} does not; leave it out and use the complete clips"
             )
+        check_requests(requests, self.trained.data_facts)
         self._lay_out_weights()
         return self.generator.draw(requests, options, on_progress or (lambda done, total: None), on_audio)
 

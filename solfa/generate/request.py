@@ -1,7 +1,8 @@
 """A request to a trained model: one clip with its length, its seed, its conditions and its prompt."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from torch import Tensor
 from solfa.audio.channels import Audio
 from solfa.audio.probe import probe
 from solfa.audio.reader import read_span
-from solfa.audio.recording import Location
+from solfa.audio.recording import AudioInfo, Location
+from solfa.config import parse_config
+from solfa.environment.memory import expect_memory
 from solfa.errors import AudioError, ConfigError
+from solfa.store.schema import ArraySpec
 
 MAX_SEED = 2**63
 
@@ -45,15 +49,43 @@ class ClipRequest:
             )
 
 
+def check_requests(requests: Sequence[ClipRequest], data_facts: Mapping[str, Any]) -> None:
+    """Refuse clips that need more memory than there is, by what the model knew about its data."""
+    spec = data_facts.get("array")
+    if not requests or not isinstance(spec, Mapping):
+        return
+    seconds = max(request.seconds for request in requests)
+    array = parse_config(ArraySpec, spec, "array")
+    # As samples, and as the codes that these are decoded from.
+    audio = 4 * seconds * array.sample_rate * array.num_channels
+    codes = 8 * seconds * array.frame_rate * array.width
+    expect_memory(int(audio + codes), f"`seconds`: a clip of {seconds:,.0f} s", "ask for fewer seconds")
+
+
+def check_prompts(requests: Sequence[ClipRequest]) -> None:
+    """Refuse prompts that cannot be read or are too long, by their headers alone."""
+    for request in {request.prompt: request for request in requests if isinstance(request.prompt, Path)}.values():
+        with _named(request):
+            _prompt_span(request)
+
+
 def read_prompt(request: ClipRequest, sample_rate: int, num_channels: int) -> Audio:
     """Read the start of the prompt's file as a codec takes it, `[C, N]`."""
+    with _named(request):
+        location, info, num_samples = _prompt_span(request)
+        return read_span(location, info, 0, num_samples, sample_rate, num_channels)
+
+
+@contextmanager
+def _named(request: ClipRequest) -> Iterator[None]:
     try:
-        return _read_prompt(request, sample_rate, num_channels)
+        yield
     except AudioError as error:
         raise AudioError(f"{request.prompt}: {error}") from None
 
 
-def _read_prompt(request: ClipRequest, sample_rate: int, num_channels: int) -> Audio:
+def _prompt_span(request: ClipRequest) -> tuple[Location, AudioInfo, int]:
+    """Look at the prompt's file, and count the samples to use of it."""
     assert isinstance(request.prompt, Path)
     location = Location(request.prompt, format_hint=request.prompt.suffix.lower())
     info = probe(location)
@@ -64,5 +96,4 @@ def _read_prompt(request: ClipRequest, sample_rate: int, num_channels: int) -> A
             f"{request.prompt}: the prompt is {seconds:.2f} s long and counts towards the clip's "
             f"{request.seconds:.2f} s; ask for more seconds, or use less of the prompt with prompt_seconds"
         )
-    num_samples = max(1, round(seconds * info.sample_rate))
-    return read_span(location, info, 0, num_samples, sample_rate, num_channels)
+    return location, info, max(1, round(seconds * info.sample_rate))

@@ -1,13 +1,13 @@
 """Generate with a frozen text model and its audio experts: captions in, codes drawn step by step, audio out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
 
 from solfa.codecs.protocol import Codec
-from solfa.config import nearest, parse_config
+from solfa.config import Config, nearest, parse_config
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.codes import CodesJob, generate_clips, prompt_codes
@@ -32,6 +32,8 @@ TEXT = "text"
 @final
 class TextModel:
     """A `ClipGenerator` around a Mixture-of-Transformers and the texts that it reads."""
+
+    Options: ClassVar[type[Config]] = GenerationSettings
 
     def __init__(self, network: MoT, texts: Texts, data_codec: DataCodec, sampling: GenerationSettings) -> None:
         self.network, self.texts, self.sampling = network, texts, sampling

@@ -6,7 +6,6 @@
 No trainer is built, and no code in the files is run.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from solfa.errors import ConfigError, StoreError
+from solfa.files.json_objects import read_object
 from solfa.pretrained.tensors import TensorFiles
 from solfa.version import __version__
 from solfa.xp.layout import BEST, CONFIG
@@ -51,14 +51,16 @@ class Trained:
         return str(self.config.get("solver"))
 
 
+def read_solver(folder: Path) -> str:
+    """Read which solver trained a model, and none of its weights."""
+    config = _read_config(folder)
+    found = config.get("settings") if config.get("model_type") == MODEL_TYPE else config
+    return str(found.get("solver") if isinstance(found, Mapping) else None)
+
+
 def read_trained(folder: Path) -> Trained:
     """Read an experiment's folder, or an exported one."""
-    settings = folder / CONFIG
-    if not settings.is_file():
-        raise ConfigError(
-            f"{folder}: expected a trained experiment or an exported model, found no {CONFIG}; train it first"
-        )
-    config = _read_settings(settings)
+    config = _read_config(folder)
     if config.get("model_type") == MODEL_TYPE:
         return _read_exported(folder, config)
     if not (folder / BEST).is_file():
@@ -94,11 +96,10 @@ def exported_config(trained: Trained) -> dict[str, Any]:
     }
 
 
-def _read_settings(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise StoreError(f"{path}: expected the settings of a run as JSON, and it cannot be parsed ({error})") from None
-    if not isinstance(values, dict):
-        raise StoreError(f"{path}: expected the settings of a run as a JSON object, found a {type(values).__name__}")
-    return values
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    if not path.is_file():
+        raise ConfigError(
+            f"{folder}: expected a trained experiment or an exported model, found no {CONFIG}; train it first"
+        )
+    return read_object(path, StoreError, f"{path}: expected the settings of a run")

@@ -1,14 +1,14 @@
 """Generate with SaShiMi: samples drawn one after another, streamed as they are drawn, with exact likelihoods."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
 
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.families.quantized import WaveformCodec
-from solfa.config import parse_config
+from solfa.config import Config, parse_config
 from solfa.data.batching.stage_batches import segment_frames
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
@@ -33,6 +33,8 @@ from solfa.ops.temperature import TemperatureSemantics
 @final
 class WaveformModel:
     """A `ClipGenerator` around a SaShiMi, its head and the grid of its data."""
+
+    Options: ClassVar[type[Config]] = WaveformChoices
 
     def __init__(self, network: Sashimi, head: OutputHead, codec: WaveformCodec, sampling: WaveformChoices) -> None:
         self.network, self.head, self.codec, self.sampling = network, head, codec, sampling

@@ -4,10 +4,13 @@ The caller creates the cache and passes it in; no module owns one, and training 
 from step to step would tie each backward pass to the graph of the one before.)
 """
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from solfa.environment.memory import expect_memory
 from solfa.errors import ConfigError
 
 
@@ -29,6 +32,11 @@ class KeyValueCache:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         shape = (num_layers, batch_size, num_heads, max_steps, head_dim)
+        num_bytes = 2 * math.prod(shape) * dtype.itemsize
+        if torch.device(device).type == "cpu":
+            expect_memory(
+                num_bytes, f"keys and values of {max_steps:,} steps", "generate fewer seconds, or fewer clips"
+            )
         self.keys = torch.zeros(shape, device=device, dtype=dtype)
         self.values = torch.zeros(shape, device=device, dtype=dtype)
         self.cross: list[tuple[Tensor, Tensor] | None] = [None] * num_layers

@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from solfa.ops.extended_ids import codes_of_ids, extend_ids
     from solfa.ops.loss_balance import Balancer, BalancerConfig
     from solfa.ops.mulaw import mulaw_decode, mulaw_encode
-    from solfa.ops.patterns import CoarseFirst, Delay, Flat, Parallel, lay_out, lay_out_mask, steps_of, take_back
+    from solfa.ops.patterns import (
+        CoarseFirst,
+        Delay,
+        Flat,
+        Parallel,
+        frames_within,
+        lay_out,
+        lay_out_mask,
+        steps_of,
+        take_back,
+    )
     from solfa.ops.sampling import draw, filter_logits, guide
     from solfa.ops.temperature import draw_uniforms
 else:
@@ -31,6 +41,7 @@ else:
                 "Delay",
                 "Flat",
                 "Parallel",
+                "frames_within",
                 "lay_out",
                 "lay_out_mask",
                 "steps_of",
@@ -65,6 +76,7 @@ __all__ = [
     "extend_ids",
     "feature_matching_loss",
     "filter_logits",
+    "frames_within",
     "guide",
     "lay_out",
     "lay_out_mask",

@@ -90,6 +90,17 @@ class CoarseFirst(Config):
 Pattern = Annotated[Parallel | Delay | Flat | CoarseFirst, Field(discriminator="kind")]
 
 
+def frames_within(pattern: Parallel | Delay | Flat | CoarseFirst, num_codebooks: int, num_steps: int) -> int:
+    """Count the frames that a pattern lays out in at most `num_steps` steps.
+
+    >>> from solfa.ops import Delay, Flat, frames_within
+    >>> frames_within(Flat(), num_codebooks=4, num_steps=992), frames_within(Delay(), num_codebooks=4, num_steps=992)
+    (248, 989)
+    """
+    one, two = (pattern.layout(num_codebooks, num_frames).shape[1] for num_frames in (1, 2))
+    return max(0, 1 + (num_steps - one) // (two - one))
+
+
 def _shifted(delays: list[int] | tuple[int, ...], num_frames: int) -> Int64[Tensor, "K S"]:
     frames = torch.arange(num_frames + max(delays)) - torch.tensor(delays)[:, None]
     return torch.where((frames >= 0) & (frames < num_frames), frames, -1)

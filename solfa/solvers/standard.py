@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from solfa.data.batching.stage_batches import make_stage_loader
+from solfa.data.batching.stage_batches import Batching, make_stage_loader
 from solfa.data.sources.stage_source import OpenedSource
 from solfa.environment.stop_signals import Stopped, StopSignals
 from solfa.errors import ConfigError, SolfaError
@@ -134,16 +134,21 @@ class StandardSolver(Generic[C]):
             )
         self.sources = open_stages(self.cfg.dset)
         self.data_facts = data_facts(self.sources)
+        batching = self.batching(self.cfg.dataset)
         for stage in ("train", "valid", "evaluate"):
             self.dataloaders[stage] = make_stage_loader(
                 self.sources[stage],
-                self.cfg.dataset,
+                batching,
                 stage,
                 seed=self.cfg.seed,
                 rank=self.fabric.global_rank,
                 world_size=self.fabric.world_size,
                 pin_memory=self.device.type == "cuda",
             )
+
+    def batching(self, wanted: Batching) -> Batching:
+        """Change the configured sizes of batches to what the task allows; the data are open."""
+        return wanted
 
     def best_metric(self) -> str | None:
         """Name the validation metric whose lowest value marks the best epoch; None takes the last epoch."""

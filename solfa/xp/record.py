@@ -190,7 +190,7 @@ def _read(path: Path, kind: type, faults: list[str]) -> Any:
         return None
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as fault:
+    except (ValueError, RecursionError, OSError) as fault:
         faults.append(f"{path}: expected JSON, but it cannot be read ({fault})")
         return None
     if not isinstance(value, kind):

@@ -14,7 +14,8 @@ from torch import nn
 
 import solfa
 from solfa.config import parse_config
-from solfa.generate.model import Model, load_model
+from solfa.errors import ConfigError
+from solfa.generate.model import Model, build_model, load_model
 from solfa.nn.linears.half import HalfLinear
 from solfa.nn.linears.int8 import Int8Linear
 from solfa.solvers.experiment import Experiment
@@ -203,11 +204,11 @@ def test_weights_of_fewer_bits_are_used_and_find_a_clip_nearly_as_probable(
 ) -> None:
     models: list[Model] = []
 
-    def load_and_keep(*arguments: Any, **options: Any) -> Model:
-        models.append(load_model(*arguments, **options))
+    def build_and_keep(*arguments: Any, **options: Any) -> Model:
+        models.append(build_model(*arguments, **options))
         return models[-1]
 
-    monkeypatch.setattr("solfa.generate.model.load_model", load_and_keep)
+    monkeypatch.setattr("solfa.generate.model.build_model", build_and_keep)
     assert generate("1abe1000", "--weights", weights, out=weights)[0] == 0
     assert generate("1abe1000", out="fp32")[0] == 0
     fewer, fp32 = models
@@ -217,6 +218,45 @@ def test_weights_of_fewer_bits_are_used_and_find_a_clip_nearly_as_probable(
     ]
     clip = tmp_path / "fp32/clip-000.wav"
     assert 0 < abs(fewer.log_prob(clip) - fp32.log_prob(clip)) / len(audio(clip)) < nats_per_code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--temperature", "-1"], "--temperature: .*greater than or equal to 0"),
+        (["--temperature", "nan"], "--temperature: .*"),
+        (["--top-p", "7"], "--top-p: .*less than or equal to 1"),
+        (["--guidance", "-2"], "--guidance: "),
+        (["--reject-lowest", "0.5"], "--reject-lowest: .*leave it out"),
+        (["--prompt", "DORA/t5/config.json"], r"config\.json: .*decode"),
+        (["--seconds", "1e12"], r"--seconds: .*1,000,000,000,000 s: .*24,000 TB of memory"),
+        (["--out", "/proc/nowhere/out"], "/proc/nowhere/out: cannot be written to.*--out"),
+        (["--out", "DORA/audio/0.wav/out"], "cannot be written to.*--out"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_a_model_is_built(
+    arguments: list[str],
+    words: str,
+    dora_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    solfa_main: SolfaMain,
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> Model:
+        raise AssertionError("a model was built")
+
+    monkeypatch.setenv("SOLFA_DORA_DIR", str(dora_dir))
+    monkeypatch.setattr("solfa.generate.model.build_model", refuse)
+    monkeypatch.chdir(tmp_path)
+    code, output = solfa_main("generate", "1abe1000", *(text.replace("DORA", str(dora_dir)) for text in arguments))
+    assert code == 2 and re.search(words, output), output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_clip_that_takes_more_memory_than_there_is_gets_a_sentence(dora_dir: Path) -> None:
+    model = load_model(dora_dir / "xps/1abe1000", device="cpu")
+    with pytest.raises(ConfigError, match=r"seconds.*would take .*TB of memory"):
+        model.generate(seconds=1e15)
 
 
 def test_clips_that_are_there_are_replaced_only_when_asked(generate: SolfaMain, tmp_path: Path) -> None:
@@ -254,7 +294,7 @@ def test_clips_that_are_there_are_replaced_only_when_asked(generate: SolfaMain, 
         (["1abe1000", "--weights", "int4"], r"--weights: .*did you mean 'int8'\?"),
         (["1abe1000", "--format", "mp3"], "--format: expected wav or flac or ogg, found 'mp3'"),
         (["1abe1000", "--device", "tpu"], "device.*tpu"),
-        (["1abe1000", "--top-p", "2"], r"top_p: .*less than or equal to 1.*found 2\.0"),
+        (["1abe1000", "--top-p", "2"], r"--top-p: .*less than or equal to 1.*found 2\.0"),
         (["1abe1000", "--codec", "mulaw:bits=8"], r"expected 1 codebooks? of 16\b.*found .*256\b.*codec"),
         (["1abe1000", "--stream"], r"--stream: expected a model .*\blm\b"),
         (["1abe1000", "--temperature-kind", "exact"], r"--temperature-kind: .*\blm\b.*found exact"),

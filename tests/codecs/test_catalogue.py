@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from solfa.codecs.catalogue import NAMES, load_codec
 from solfa.codecs.protocol import Encoded
@@ -93,6 +94,38 @@ def test_a_pipeline_folder_gives_its_autoencoder(tmp_path: Path) -> None:
     codec = load_codec(tmp_path / "pipeline")
     assert codec.kind == "latents"
     assert codec.fingerprint == load_codec(tmp_path / "pipeline" / "vae").fingerprint
+
+
+def test_a_musicgen_means_its_audio_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tiny.make_encodec(tmp_path / "encodec", "32khz")
+    root = tmp_path / "models--a--musicgen"
+    folder = tiny.make_musicgen(root / "snapshots" / ("0" * 40), own)
+    expected, codec = load_codec(own), load_codec(folder)
+    assert codec.spec == f"{folder}:num_codebooks=4" and codec.fingerprint == expected.fingerprint
+    audio = 0.3 * torch.randn(1, 1, 4000)
+    assert torch.equal(codec.encode(audio).array, expected.encode(audio).array)
+    assert load_codec(f"{folder}:num_codebooks=2").num_codebooks == 2
+    (root / "refs").mkdir()
+    (root / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert load_codec("a/musicgen").fingerprint == expected.fingerprint
+    assert load_codec("a/musicgen").spec == "a/musicgen:num_codebooks=4"
+
+
+def test_a_musicgen_without_its_codec_is_refused(tmp_path: Path) -> None:
+    folder = tiny.make_musicgen(tmp_path / "whole", tiny.make_encodec(tmp_path / "encodec", "32khz"))
+    tensors = load_file(folder / "model.safetensors")
+    lost = next(name for name in tensors if name.startswith("audio_encoder.decoder."))
+    save_file({name: tensor for name, tensor in tensors.items() if name != lost}, folder / "model.safetensors")
+    with pytest.raises(ConfigError, match=f"missing {lost.removeprefix('audio_encoder.')}"):
+        load_codec(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ConfigError, match=r"expected model\.safetensors"):
+        load_codec(folder)
+    (folder / "config.json").write_text('{"model_type": "musicgen_decoder"}')
+    with pytest.raises(ConfigError, match=r"language model alone.*encodec_32khz"):
+        load_codec(folder)
 
 
 def test_directories_that_are_no_checkpoints_are_refused(tmp_path: Path) -> None:

@@ -140,6 +140,28 @@ def make_encodec(path: Path, variant: str = "24khz", seed: int = 0) -> Path:
     return path
 
 
+def make_musicgen(path: Path, encodec: Path, seed: int = 0) -> Path:
+    """Write a whole MusicGen, with a T5, around an EnCodec."""
+    from transformers import (
+        EncodecModel,
+        MusicgenDecoderConfig,
+        MusicgenForCausalLM,
+        MusicgenForConditionalGeneration,
+        T5Config,
+        T5EncoderModel,
+    )
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "ffn_dim": 16}
+    with seeded(seed):
+        model = MusicgenForConditionalGeneration(
+            text_encoder=T5EncoderModel(T5Config(vocab_size=20, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)),
+            audio_encoder=EncodecModel.from_pretrained(encodec),
+            decoder=MusicgenForCausalLM(MusicgenDecoderConfig(vocab_size=64, **sizes)),
+        )
+    model.save_pretrained(path)
+    return path
+
+
 def make_solfa_codec(path: Path, seed: int = 0) -> Path:
     """Write a codec of ours with hop 40 and 4 codebooks of 32, which one batch has filled."""
     from solfa.models.codec.bottlenecks import Rvq

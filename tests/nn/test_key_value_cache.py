@@ -35,3 +35,8 @@ def test_the_condition_is_projected_once() -> None:
     first, other = torch.randn(1, 3, 8), torch.randn(1, 3, 8)
     attended = layer(x, first, None, cache)
     assert torch.equal(layer(x, other, None, cache), attended)
+
+
+def test_a_cache_larger_than_the_memory_is_refused_with_its_size() -> None:
+    with pytest.raises(ConfigError, match=r"1,000,000,000 steps: would take 3,146 TB of memory"):
+        KeyValueCache(24, 16, 16, 10**9, 64)

@@ -11,7 +11,18 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from solfa.errors import ConfigError
-from solfa.ops.patterns import CoarseFirst, Delay, Flat, Parallel, Pattern, lay_out, lay_out_mask, steps_of, take_back
+from solfa.ops.patterns import (
+    CoarseFirst,
+    Delay,
+    Flat,
+    Parallel,
+    Pattern,
+    frames_within,
+    lay_out,
+    lay_out_mask,
+    steps_of,
+    take_back,
+)
 
 SPECIAL = 99
 
@@ -160,3 +171,10 @@ def test_delays_that_do_not_fit_are_refused() -> None:
     for delays in ((), (1, 2), (0, -1)):
         with pytest.raises(ValidationError, match=r"delays .*smallest is 0"):
             Delay(delays=delays)
+
+
+@pytest.mark.parametrize("pattern", [Parallel(), Delay(), Delay(delays=(2, 0, 5)), Flat(), CoarseFirst()], ids=str)
+@pytest.mark.parametrize("num_steps", [1, 2, 3, 6, 7, 24, 25])
+def test_frames_within_a_limit_are_the_most_that_fit(pattern, num_steps: int) -> None:
+    lengths = [pattern.layout(3, num_frames).shape[1] for num_frames in range(1, 30)]
+    assert frames_within(pattern, 3, num_steps) == sum(length <= num_steps for length in lengths)

@@ -10,7 +10,7 @@
 Training shuffles, crops at random and drops the incomplete batch; the other stages do none of this.
 """
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -134,6 +134,22 @@ class Batching(Config):
             drop_last=own.drop_last if own.drop_last is not None else None if trains else False,
         )
         return self.mode.build(choices, source)
+
+    def limited(self, num_frames: int, frame_rate: float) -> "Batching":
+        """Shorten the rows of all stages to at most `num_frames`."""
+        if isinstance(self.mode, PadRows):
+            raise ConfigError("dataset.mode: pad keeps clips whole, whatever the limit of a row; use crop")
+        limit = num_frames / frame_rate
+
+        def shorter(seconds: float | None) -> float | None:
+            return None if seconds is None else min(seconds, limit)
+
+        stages = {
+            name: own.model_copy(update={"segment_seconds": shorter(own.segment_seconds)})
+            for name in get_args(Stage)
+            for own in [self.of(name)]
+        }
+        return self.model_copy(update={**stages, "segment_seconds": min(self.segment_seconds or limit, limit)})
 
 
 def segment_frames(seconds: float, frame_rate: float) -> int:

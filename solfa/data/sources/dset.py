@@ -11,7 +11,14 @@ A stage is one source or a list of them; a path alone is a source.
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    model_serializer,
+    model_validator,
+)
 
 from solfa.config import Config
 from solfa.data.sources.filters import Where
@@ -22,16 +29,25 @@ Stage = Literal["train", "valid", "evaluate", "generate"]
 
 
 class Source(Config):
-    """One source of clips: a Solfa dataset, or audio and the codec that encodes it."""
+    """One source of clips: a Solfa dataset, audio and the codec to encode it with, or arrays that a codec made."""
 
     path: str
-    """A Solfa dataset, or whatever `solfa encode` takes: a folder, a table, a tar, an audio file."""
+    """A Solfa dataset; whatever `solfa encode` takes: a folder, a table, a tar, an audio file; or a folder of arrays in
+    the layout of MusicCaps' scripts or of `solfa export`."""
     codec: str | None = None
-    """For audio: the codec to encode it with, e.g. `encodec_32khz` or `mulaw:sample_rate=4000`."""
+    """For audio: the codec to encode it with, e.g. `encodec_32khz` or `mulaw:sample_rate=4000`. For arrays: the codec
+    that made them."""
+    use_pre_encoded: bool | Literal["auto"] = "auto"
+    """Whether to use what is encoded already (a dataset or arrays beside the audio): if there is any, and encode the
+    rest; True: that alone; False: encode the audio."""
     segment_seconds: float | None = Field(default=None, ge=0)
     """For audio: maximum clip length; 0 keeps recordings whole, None uses the default of `solfa encode`."""
     audio_root: str | None = None
     """For a table of audio: the folder its relative paths start from."""
+    outdated: Literal["keep", "leave_out", "refuse"] = "keep"
+    """For audio that was encoded earlier: what to do with recordings that are gone or have another size since then."""
+    leave_out: tuple[str, ...] = ()
+    """Recordings whose clips are not used, by their names in the dataset."""
     table: ClipTable | None = None
     """A table that says more about the clips, e.g. captions; see `solfa.data.table.clip_table`."""
     where: Where | None = None
@@ -42,6 +58,16 @@ class Source(Config):
     """A column that says how often a clip is drawn, relative to the others of this source; 1 if it is missing."""
     manifest: PositiveInt | None = None
     """For a Solfa dataset: the manifest to use; None means the latest."""
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, serialise: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Leave out settings that came later, unless they are used: runs that began without them can continue."""
+        values = serialise(self)
+        later = [name for name in _LATER if getattr(self, name) == type(self).model_fields[name].default]
+        return {name: value for name, value in values.items() if name not in later}
+
+
+_LATER = ("use_pre_encoded", "outdated", "leave_out")
 
 
 def _as_list(value: Any) -> Any:

@@ -166,6 +166,12 @@ def _open(source: Source) -> _Opened:
     if source.table is not None:
         columns = columns.join(_joined(source.table.pinned(), root, number, dataset.digest))
     opened = _Opened(source, dataset, columns)
+    if source.leave_out:
+        unwanted = frozenset(source.leave_out)
+        opened = opened.keep(np.array([key not in unwanted for key in columns.recordings()], bool))
+        columns = opened.columns
+        if not len(columns):
+            raise ConfigError(f"{root}: leave_out names all of its recordings; expected some to be left")
     return opened if source.where is None else opened.keep(kept_clips(columns, source.where))
 
 

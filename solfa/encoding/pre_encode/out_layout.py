@@ -26,6 +26,7 @@ from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError, StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.free_folder import expect_free
+from solfa.files.json_objects import parse_object
 from solfa.files.whole_files import (
     TEMPORARY,
     create_once,
@@ -56,9 +57,9 @@ def read_details(out: Path) -> dict[str, Any] | None:
         if not path.is_file():
             return None
     try:
-        details = json.loads(path.read_bytes())
+        details = parse_object(path.read_bytes())
         is_ours = isinstance(details["solfa"]["settings"], dict) and "dataset_config" in details
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         is_ours = False
     if not is_ours:
         raise ConfigError(

@@ -19,8 +19,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from solfa.environment.ranks import read_rank
 from solfa.environment.teams import load_environment
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, SolfaError
 from solfa.experiments.compose.overrides import (
+    as_typed,
     check_group_names,
     check_overrides,
     find_groups,
@@ -66,7 +67,8 @@ class ExperimentMain(DoraMain):
     def settings(self, xp: XP) -> Settings:
         """Validate the composed settings, only once however often they are needed."""
         if self._validated is None or self._validated[0] is not xp:
-            settings = read_settings(plain(xp.cfg), self.environment, [key_of(text) for text in xp.argv])
+            with _typed(xp):
+                settings = read_settings(plain(xp.cfg), self.environment, [key_of(text) for text in xp.argv])
             self._validated = (xp, settings)
         return self._validated[1]
 
@@ -74,7 +76,8 @@ class ExperimentMain(DoraMain):
         """Validate the settings, and unless the experiment starts over, compare them with those it started with."""
         settings = self.settings(xp)
         if not is_cleared:
-            settle(xp.folder, settings, xp.dora.exclude, write=False)
+            with _typed(xp):
+                settle(xp.folder, settings, xp.dora.exclude, write=False)
 
     def get_xp(self, argv: Sequence[str]) -> XP:
         """Compose for Dora, which would show an error as a traceback."""
@@ -92,7 +95,7 @@ class ExperimentMain(DoraMain):
     def start(self, xp: XP) -> None:
         """Run an experiment in this process."""
         self.init_xp(xp)
-        with xp.enter():
+        with _typed(xp), xp.enter():
             self.main(xp)
 
     def init_xp(self, xp: XP) -> XP:
@@ -140,7 +143,8 @@ class ExperimentMain(DoraMain):
                 raise ConfigError(
                     "multirun: Solfa does not use Hydra's -m; write a grid instead, see `solfa grid --help`"
                 )
-            self.main(xp)
+            with _typed(xp):
+                self.main(xp)
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
@@ -156,6 +160,20 @@ def _without_missing(values: Mapping[Any, Any]) -> dict[str, Any]:
         for key, value in values.items()
         if not (isinstance(value, str) and value == "???")
     }
+
+
+@contextmanager
+def _typed(xp: XP) -> Iterator[None]:
+    """Keep the values of environment variables that the settings refer to out of error messages."""
+    try:
+        yield
+    except SolfaError as error:
+        unresolved = str(OmegaConf.to_container(xp.cfg, resolve=False))
+        sentence = as_typed(str(error), [*xp.argv, unresolved], os.environ)
+        if sentence == str(error):
+            raise
+        error.args = (sentence,)
+        raise error from None
 
 
 @contextmanager

@@ -7,6 +7,7 @@
 Hydra answers a mistake with a page of text and a traceback; Solfa answers with one sentence and the closest name.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from solfa.errors import ConfigError
 Groups = Mapping[str, Sequence[str]]
 """The files to choose from, by group: `solver` has `lm/base`, `lm/debug`."""
 
+_VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*([A-Za-z_]\w*)")
+_TELLING = 4
+"""Shorter values are only recognised in quotes: a bare `3` may be anything."""
 _NOT_GROUPS = ("teams", "pre_encode")
 _SET_ELSEWHERE = {
     "dora": "to choose where experiments are kept, set SOLFA_DORA_DIR or edit the team's file",
@@ -68,10 +72,27 @@ def _check_choice(text: str, group: str, chosen: Any, groups: Groups) -> None:
     if group not in groups:
         return
     for choice in chosen if isinstance(chosen, list) else [chosen]:
+        offered = ", ".join(groups[group])
+        if choice is None:
+            raise ConfigError(f"{text}: expected one of {offered}, found null; leave it out to use the default")
         name = str(choice).removesuffix(".yaml")
-        if choice is not None and name not in groups[group]:
-            offered = ", ".join(groups[group])
+        if name not in groups[group]:
             raise ConfigError(f"{text}: expected one of {offered}, found {name!r}{nearest(name, groups[group])}")
+
+
+def as_typed(sentence: str, texts: Iterable[str], variables: Mapping[str, str]) -> str:
+    """Put `${oc.env:NAME}` back where a sentence shows the value of a variable that `texts` refer to.
+
+    It may be a secret, and it is not what the user typed.
+    """
+    names = {name for text in texts for name in _VARIABLE.findall(text)}
+    values = {name: variables[name] for name in names if variables.get(name)}
+    for name, value in sorted(values.items(), key=lambda item: -len(item[1])):
+        shown = f"${{oc.env:{name}}}"
+        sentence = sentence.replace(repr(value), repr(shown))
+        if len(value) >= _TELLING:
+            sentence = sentence.replace(value, shown)
+    return sentence
 
 
 def key_of(text: str) -> str:

@@ -1,19 +1,22 @@
 """Get audio ready for training: find a dataset that was encoded from it, or encode it now.
 
 a Solfa dataset     used as it is
+arrays of others    imported into the cache (`token_folder`)
 audio               1. a finished dataset next to it, with the same recordings, codec and segments
-                    2. otherwise a dataset in the cache, which is encoded, finished or extended as needed
+                    2. otherwise a dataset in the cache, which is encoded, finished or extended as needed; it begins
+                       with the arrays of others, if there are any beside the audio
 
 If a dataset can be used as it is, the codec is not loaded. The log says what is used.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
+from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
 from solfa.codecs.catalogue import NAMES, BuiltIn, WaveformClasses, load_codec
 from solfa.codecs.same_codec import absolute_spec, is_same_codec
@@ -21,9 +24,16 @@ from solfa.codecs.spec import parse_spec
 from solfa.data.sources.dset import Dset, Source
 from solfa.encoding.api import encode
 from solfa.encoding.progress import Listener
-from solfa.encoding.recording_versions import Versions, compare_recordings, listed_versions, planned_versions
+from solfa.encoding.recording_versions import (
+    Differences,
+    Versions,
+    compare_recordings,
+    listed_versions,
+    planned_versions,
+)
 from solfa.errors import ConfigError
 from solfa.experiments.run.reuse import why_not
+from solfa.experiments.run.token_folder import import_as_source, import_for_audio, tokens_beside, tokens_in
 from solfa.files.digest import value_sha256
 from solfa.files.printable_names import escape_path
 from solfa.spelling import plural
@@ -57,6 +67,10 @@ def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = 
         _refuse_audio_settings(source, path)
         return source
     recordings = open_source(path, audio_root=_folder(source.audio_root))
+    listed = listed_versions(recordings)
+    tokens = tokens_in(path) if path.is_dir() and not listed else None
+    if tokens is not None:
+        return _as_dataset(source, import_as_source(source, tokens, cache_dir))
     if source.codec is None:
         raise ConfigError(
             f"{escape_path(path)}: this is audio, and encoding it takes a codec; set e.g. codec: encodec_32khz, "
@@ -64,14 +78,46 @@ def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = 
         )
     if source.manifest is not None:
         raise ConfigError(f"{escape_path(path)}: this is audio, which has no manifest; set manifest to null")
-    listed = listed_versions(recordings)
-    dataset = _dataset_beside(path, source.codec, source.segment_seconds, listed)
-    if dataset is None:
-        dataset = cache_path(source, cache_dir)
-        if not _is_up_to_date(dataset, path, listed):
-            _encode(source, source.codec, path, dataset, listed, listener)
+    if source.use_pre_encoded is not False:
+        dataset = _dataset_beside(path, source.codec, source.segment_seconds, listed)
+        if dataset is not None:
+            return _as_dataset(source, dataset)
+    return _from_cache(source, source.codec, recordings, listed, cache_dir, listener)
+
+
+def _from_cache(
+    source: Source,
+    codec: str,
+    recordings: AudioSource,
+    listed: Versions,
+    cache_dir: Path,
+    listener: Listener | None,
+) -> Source:
+    """Use the cached dataset of some audio, which may begin with arrays found beside it; encode what it lacks."""
+    path = Path(source.path).expanduser()
+    tokens = None if source.use_pre_encoded is False else tokens_beside(path)
+    imported = None if tokens is None else import_for_audio(source, codec, tokens, recordings, cache_dir)
+    dataset = imported or cache_path(source, cache_dir)
+    planned = planned_versions(dataset) if is_dataset(dataset) else {}
+    found = compare_recordings(listed, planned)
+    left_out = _settle_outdated(source, dataset, found)
+    if is_dataset(dataset) and not found.new and read_status(dataset).is_finished:
+        log.info("%s: using it for %s, encoded with %s", dataset, path, read_info(dataset).codec)
+    elif source.use_pre_encoded is True:
+        lacking = f"{_counted(found.new)} not encoded" if planned else "nothing that was encoded from it"
+        raise ConfigError(
+            f"{escape_path(path)}: use_pre_encoded is true, but found {lacking}; set it to auto to encode the rest now"
+        )
+    else:
+        _encode(source, codec, path, dataset, listed, listener)
+    return _as_dataset(source, dataset, left_out)
+
+
+def _as_dataset(source: Source, dataset: Path, left_out: Sequence[str] = ()) -> Source:
+    defaults = Source(path=str(dataset))
+    settled = ("path", "codec", "segment_seconds", "audio_root", "use_pre_encoded", "outdated")
     return source.model_copy(
-        update={"path": str(dataset), "codec": None, "segment_seconds": None, "audio_root": None},
+        update={**{name: getattr(defaults, name) for name in settled}, "leave_out": (*source.leave_out, *left_out)}
     )
 
 
@@ -92,6 +138,8 @@ def _refuse_audio_settings(source: Source, path: Path) -> None:
     for name in ("segment_seconds", "audio_root"):
         if getattr(source, name) is not None:
             raise ConfigError(f"{path}: {name} applies to audio, but this is a Solfa dataset; set it to null")
+    if source.use_pre_encoded is False:
+        raise ConfigError(f"{path}: use_pre_encoded is false, but this is a Solfa dataset; give the audio's path")
     stored = read_info(path).codec
     if source.codec is not None and not is_same_codec(source.codec, stored):
         raise ConfigError(
@@ -116,20 +164,31 @@ def _dataset_beside(path: Path, codec: str, segment_seconds: float | None, liste
     return None
 
 
-def _is_up_to_date(dataset: Path, path: Path, listed: Versions) -> bool:
-    """Say whether a cached dataset is finished and has every recording; warn about changes it cannot reflect."""
-    if not is_dataset(dataset):
-        return False
-    found = compare_recordings(listed, planned_versions(dataset))
-    for keys, what in ((found.resized + found.touched, "changed since they were encoded"), (found.gone, "gone")):
-        if keys:
-            log.warning(
-                "%s: %s from %s %s; remove this folder to encode everything again", dataset, _counted(keys), path, what
-            )
-    if found.new or not read_status(dataset).is_finished:
-        return False
-    log.info("%s: using it for %s, encoded with %s", dataset, path, read_info(dataset).codec)
-    return True
+def _settle_outdated(source: Source, dataset: Path, found: Differences) -> list[str]:
+    """Decide about recordings that are no longer what was encoded: list those to leave out, warn, or refuse."""
+    if found.touched:
+        log.warning(
+            "%s: %s of %s changed, but not in size, since encoded; remove this folder to encode everything again",
+            *(dataset, _counted(found.touched), source.path),
+        )
+    outdated = found.gone + found.resized
+    if not outdated:
+        return []
+    told = f"{_counted(outdated)} of {source.path} gone or of another size since they were encoded"
+    if source.outdated == "refuse":
+        raise ConfigError(
+            f"{dataset}: {told}; put them back, set outdated to keep or leave_out, or remove this folder to encode "
+            "everything again"
+        )
+    log.warning(
+        "%s: %s; %s",
+        *(dataset, told),
+        "their clips are left out"
+        if source.outdated == "leave_out"
+        else "what was encoded is used; set outdated to leave_out or refuse, or remove this folder to encode "
+        "everything again",
+    )
+    return outdated if source.outdated == "leave_out" else []
 
 
 def _encode(source: Source, codec: str, path: Path, dataset: Path, listed: Versions, listener: Listener | None) -> None:

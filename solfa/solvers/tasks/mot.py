@@ -1,10 +1,14 @@
 """Train audio experts on a frozen text model: captions before codes, cross-entropy of the codes alone."""
 
+import logging
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from pydantic import PositiveInt, model_validator
+
 from solfa.data.attributes import attribute_rows, drop_attributes
 from solfa.data.batching.collation import Batch
+from solfa.data.batching.stage_batches import Batching
 from solfa.errors import ConfigError
 from solfa.generate.data_codec import DataCodec, check_decoding, codes_array
 from solfa.generate.text_model import TEXT, TextModel
@@ -15,6 +19,7 @@ from solfa.models.mot.assembly import build_mot
 from solfa.models.mot.config import MoTConfig
 from solfa.models.mot.network import MoT
 from solfa.models.mot.texts import Texts, TextsConfig
+from solfa.ops.patterns import frames_within
 from solfa.solvers.config import SolverConfig
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
@@ -28,6 +33,8 @@ from solfa.solvers.tasks.shared_codes import (
     with_perplexity,
 )
 
+_logger = logging.getLogger(__name__)
+
 
 class MoTSolverConfig(SolverConfig):
     """A text model with audio experts, and the texts it reads."""
@@ -37,6 +44,37 @@ class MoTSolverConfig(SolverConfig):
     generate: CodesGenerateConfig = CodesGenerateConfig()
     codec: str | None = None
     """The codec that decodes generated codes; None uses the one that the dataset was encoded with."""
+    max_sequence_length: PositiveInt | None = None
+    """The most tokens of a text and steps of its audio together; shortens texts if `max_audio_tokens` is set, else the
+    audio."""
+    max_audio_tokens: PositiveInt | None = None
+    """The most steps that the layout may make of the codes of a clip; with `flat`, a step is one code."""
+
+    @model_validator(mode="after")
+    def _text_and_audio_fit(self) -> "MoTSolverConfig":
+        whole, audio = self.max_sequence_length, self.max_audio_tokens
+        if whole is None:
+            return self
+        if audio is None:
+            if whole <= self.text.max_tokens:
+                raise ValueError(
+                    f"max_sequence_length: expected more than text.max_tokens ({self.text.max_tokens}), found {whole}; "
+                    "lower text.max_tokens, or set max_audio_tokens"
+                )
+            return self
+        if whole <= audio:
+            raise ValueError(
+                f"max_audio_tokens: expected fewer than max_sequence_length ({whole}), found {audio}; texts need some"
+            )
+        shorter = self.text.model_copy(update={"max_tokens": min(self.text.max_tokens, whole - audio)})
+        return self.model_copy(update={"text": shorter})
+
+    @property
+    def max_audio_steps(self) -> int | None:
+        """The limit of the audio; None without one."""
+        if self.max_audio_tokens is None and self.max_sequence_length is not None:
+            return self.max_sequence_length - self.text.max_tokens
+        return self.max_audio_tokens
 
 
 class MoTSolver(StandardSolver[MoTSolverConfig]):
@@ -60,6 +98,24 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
         self.register_ema("model")
         if cfg.generate.every is not None:
             check_decoding(self.generator().codec, self.array)
+
+    def batching(self, wanted: Batching) -> Batching:
+        """Shorten clips to the limit of audio tokens, if there is one."""
+        steps = self.cfg.max_audio_steps
+        if steps is None:
+            return wanted
+        array, layout = codes_array(self.data_facts), self.cfg.model.layout
+        num_frames = frames_within(layout, array.width, steps)
+        if num_frames < 1:
+            raise ConfigError(
+                f"max_audio_tokens: {steps} do not hold one frame of {array.width} codebooks with the layout "
+                f"{layout.kind}; raise it"
+            )
+        _logger.info(
+            "%d audio tokens hold %d frames (%.2f s) of %d codebooks with the layout %s",
+            *(steps, num_frames, num_frames / array.frame_rate, array.width, layout.kind),
+        )
+        return wanted.limited(num_frames, array.frame_rate)
 
     def best_metric(self) -> str:
         return "loss"

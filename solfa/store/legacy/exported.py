@@ -16,7 +16,7 @@ from solfa.files.id_names import flat_name
 from solfa.store.export.clip_record import ClipRecord, outcome_of, parse_record
 from solfa.store.export.format_names import ExportFormat
 from solfa.store.export.marker import FAILURES, MARKER, Marker, read_marker
-from solfa.store.export.musiccaps import AUDIO_FOLDER, CLIPS
+from solfa.store.export.musiccaps import AUDIO_FOLDER, CLIPS, bare_names
 from solfa.store.export.npy_bytes import parse_npy
 from solfa.store.legacy.found_clips import ArrayLayout, Axes, checked, load_npy, read_json_object
 from solfa.store.schema import ArraySpec
@@ -77,8 +77,11 @@ def _read_stable_audio(root: Path) -> Iterator[Exported]:
 
 
 def _read_musiccaps(root: Path) -> Iterator[Exported]:
-    for record in _read_lines(root / CLIPS):
-        array = root / AUDIO_FOLDER / f"{flat_name(record.id)}.npy"
+    ids = [record.id for record in _read_lines(root / CLIPS)]
+    for name, record in zip(bare_names(ids), _read_lines(root / CLIPS), strict=True):
+        array = root / AUDIO_FOLDER / f"{flat_name(name)}.npy"
+        if not array.is_file():  # exports of earlier versions are named after the whole id
+            array = root / AUDIO_FOLDER / f"{flat_name(record.id)}.npy"
         yield Exported(record, str(array), partial(load_npy, array), _CHANNELS_FIRST)
 
 

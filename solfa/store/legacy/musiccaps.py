@@ -37,13 +37,23 @@ def metadata_path(root: Path) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
+def token_files(root: Path, metadata: Path) -> list[Path]:
+    """List the files that such a folder consists of."""
+    folders = {folder.resolve() for folder in _folders(root, metadata) if folder.is_dir()}
+    return [metadata, *sorted(path for folder in folders for path in folder.glob("*.npy"))]
+
+
+def _folders(root: Path, metadata: Path) -> list[Path]:
+    return [root / AUDIO_FOLDER, root, metadata.parent]
+
+
 class MusicCapsClips:
     """The ids of the JSON file, in its order."""
 
     name = "MusicCaps tokens"
 
     def __init__(self, root: Path, metadata: Path, layout: ArrayLayout | None) -> None:
-        self._folders = [root / AUDIO_FOLDER, root, metadata.parent]
+        self._folders = _folders(root, metadata)
         self._entries = read_json_object(metadata)
         self._axes = Axes(layout, ArrayLayout.CHANNELS_FIRST)
         self._layout = layout or ArrayLayout.CHANNELS_FIRST

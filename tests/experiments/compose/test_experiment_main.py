@@ -64,6 +64,14 @@ def test_a_mistake_is_one_sentence_and_names_what_is_near(main, override, told):
     assert "\n" not in str(error.value)
 
 
+def test_the_value_of_a_variable_is_not_shown(main, monkeypatch):
+    monkeypatch.setenv("TOKEN", "secret123")
+    for override in ("optim.epochs=${oc.env:TOKEN}", "++optim.epochs=x-${oc.env:TOKEN}"):
+        with pytest.raises(ConfigError, match=r"\$\{oc\.env:TOKEN\}") as error:
+            main.check(main.compose([OWN, override]))
+        assert "secret" not in str(error.value)
+
+
 def test_dora_is_answered_with_the_sentence_and_two(main, capsys):
     with pytest.raises(SystemExit) as ended:
         main.get_xp(["solver=onw"])

@@ -5,7 +5,13 @@ import re
 import pytest
 
 from solfa.errors import ConfigError
-from solfa.experiments.compose.overrides import check_overrides, find_groups, same_name_elsewhere, unknown_keys
+from solfa.experiments.compose.overrides import (
+    as_typed,
+    check_overrides,
+    find_groups,
+    same_name_elsewhere,
+    unknown_keys,
+)
 
 GROUPS = {"solver": ["lm/base", "lm/debug"], "experiment": ["small"]}
 
@@ -22,7 +28,7 @@ def test_groups_are_found_in_several_folders_and_at_every_level(tmp_path):
     "texts",
     [
         ["solver=lm/debug", "optim.epochs=3", "+new.key=[1,2]"],
-        ["experiment=null", "text='a, b: ~c'"],
+        ["value=null", "text='a, b: ~c'"],
         ["experiment=[small]", "value={a: 1, b: null}"],
         [],
     ],
@@ -35,6 +41,7 @@ def test_what_hydra_can_do_is_accepted(texts):
     ("text", "told"),
     [
         ("solver=lm/debgu", r"lm/base, lm/debug, found 'lm/debgu', did you mean 'lm/debug'\?"),
+        ("solver=null", "lm/base, lm/debug, found null; leave it out"),
         ("experiment=[smal]", r"found 'smal', did you mean 'small'\?"),
         ("~optim.ema", r"signature.*set optim\.ema=null"),
         ("optim.epochs=1,2", "write a grid"),
@@ -49,6 +56,14 @@ def test_what_cannot_be_part_of_an_experiment_is_answered_with_one_sentence(text
     with pytest.raises(ConfigError, match=f"^{re.escape(text)}: .*{told}") as error:
         check_overrides(["optim.epochs=3", text], GROUPS)
     assert "\n" not in str(error.value)
+
+
+def test_values_of_variables_are_shown_as_they_were_typed():
+    texts = ["a=${oc.env:TOKEN}/x", "b=${ oc.env:SHORT,1}", "c=${oc.env:EMPTY}"]
+    variables = {"TOKEN": "secret123", "SHORT": "3", "EMPTY": "", "OTHER": "other text"}
+    told = as_typed("a: secret123/x: not 'secret123'; 3 of '3' and other text", texts, variables)
+    assert told == "a: ${oc.env:TOKEN}/x: not '${oc.env:TOKEN}'; 3 of '${oc.env:SHORT}' and other text"
+    assert as_typed("secret123", ["a=1"], variables) == "secret123"
 
 
 def test_overrides_that_replace_nothing_are_told_from_those_that_do():

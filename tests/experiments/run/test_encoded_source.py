@@ -183,6 +183,21 @@ def test_what_the_cache_cannot_follow_is_warned_of(audio_folder, tmp_path, caplo
     assert "1 recording (long.flac)" in warnings[1] and "gone" in warnings[1]
 
 
+def test_clips_of_recordings_that_are_gone_or_changed_can_be_left_out_or_refused(audio_folder, tmp_path, caplog):
+    before = open_sources([prepare_source(audio(audio_folder), tmp_path / "cache")])
+    (audio_folder / "long.flac").unlink()
+    shutil.copy(audio_folder / "voice/b.ogg", audio_folder / "voice/a.wav")
+    with pytest.raises(ConfigError, match=r"2 recordings \(long\.flac, .*outdated.*leave_out"):
+        prepare_source(audio(audio_folder, outdated="refuse"), tmp_path / "cache")
+    kept = open_sources([prepare_source(audio(audio_folder), tmp_path / "cache")])
+    assert kept.digest == before.digest
+    left = prepare_source(audio(audio_folder, outdated="leave_out"), tmp_path / "cache")
+    assert "left out" in caplog.text
+    assert set(before.values("id")) - set(open_sources([left]).values("id")) == {"long.flac", "voice/a.wav"}
+    with pytest.raises(ConfigError, match="leave_out names all"):
+        open_sources([left.model_copy(update={"leave_out": tuple(before.values("id"))})])
+
+
 def test_failed_recordings_are_warned_of_with_the_first_reason(audio_folder, tmp_path, caplog):
     (audio_folder / "bad.wav").write_bytes(b"RIFF nothing")
     prepared = prepare_source(audio(audio_folder), tmp_path / "cache")

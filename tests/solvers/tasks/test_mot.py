@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 from solfa.codecs.catalogue import load_codec
+from solfa.config import parse_config
 from solfa.data.batching.collation import Batch
 from solfa.encoding.fingerprint import array_spec
 from solfa.environment.allocator import worker_environment
@@ -288,6 +289,42 @@ def test_a_weight_that_is_not_a_number_stops_the_run_with_the_clips(world: World
     with pytest.raises(SolfaError, match=r"finite loss, found nan.*clips '\d+.wav', "):
         solver.run()
     assert not (tmp_path / "checkpoint.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("layout", "tokens", "num_frames"), [("flat", 7, 3), ("delay", 6, 5), ("parallel", 4, 4), ("delay", 992, 8)]
+)
+def test_limits_in_tokens_shorten_the_clips(
+    world: World, tmp_path: Path, layout: str, tokens: int, num_frames: int
+) -> None:
+    changes = {"model__layout": {"kind": layout}, "max_audio_tokens": tokens}
+    solver = solver_of(tmp_path, mot_values(world, **changes))
+    for stage in ("train", "valid"):
+        assert next(iter(solver.dataloaders[stage])).arrays.shape[1] == num_frames
+    cfg = solver_of(tmp_path / "whole", mot_values(world, **changes, max_sequence_length=tokens + 3)).cfg
+    assert cfg.text.max_tokens == 3 and parse_config(type(cfg), cfg.model_dump(mode="json"), "again") == cfg
+
+
+def test_the_audio_gets_what_the_text_leaves_of_a_sequence(world: World, tmp_path: Path) -> None:
+    changes = {"model__layout": {"kind": "flat"}, "max_sequence_length": 16, "text__max_tokens": 10}
+    solver = solver_of(tmp_path, mot_values(world, **changes))
+    assert next(iter(solver.dataloaders["train"])).arrays.shape[1] == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"max_sequence_length": 9, "max_audio_tokens": 9}, "max_audio_tokens: .*fewer than .*9"),
+        ({"max_sequence_length": 512}, r"max_sequence_length: .*more than text\.max_tokens \(512\)"),
+        ({"max_audio_tokens": 1}, "max_audio_tokens: 1 .*one frame of 2 codebooks"),
+        ({"max_audio_tokens": 9, "dataset": {"batch_size": 4, "mode": {"kind": "pad"}}}, r"dataset\.mode: .*crop"),
+    ],
+)
+def test_limits_that_cannot_be_kept_are_refused(
+    world: World, tmp_path: Path, changes: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        solver_of(tmp_path, mot_values(world, **changes))
 
 
 def test_data_that_cannot_work_gets_a_sentence(world: World, tmp_path: Path) -> None:

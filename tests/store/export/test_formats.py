@@ -10,11 +10,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from solfa.encoding.legacy_import import import_legacy
 from solfa.errors import ConfigError, StoreError
 from solfa.files.id_names import flat_name, tree_name
 from solfa.store.dataset import Dataset
 from solfa.store.export.dataset_export import export_dataset
 from solfa.store.export.format_names import ExportFormat, PartLimits, part_ranges
+from solfa.store.export.musiccaps import bare_names
 
 
 def test_stable_audio_layout_is_what_its_readers_expect(latents: Dataset, tmp_path: Path) -> None:
@@ -52,17 +54,45 @@ def test_an_absent_silence_is_reported(latents: Dataset, tmp_path: Path) -> None
     assert len(report.notes) == 1 and "silence.npy" in report.notes[0]
 
 
-def test_musiccaps_layout_maps_every_id_to_its_codes(codes: Dataset, tmp_path: Path) -> None:
-    export_dataset(codes, tmp_path / "out", ExportFormat.MUSICCAPS)
+def test_musiccaps_layout_maps_every_name_to_its_codes(codes: Dataset, tmp_path: Path) -> None:
+    report = export_dataset(codes, tmp_path / "out", ExportFormat.MUSICCAPS)
     files = json.loads((tmp_path / "out/pre_encoded_metadata.json").read_text())
-    assert list(files) == codes.ids()
-    for clip_id, name in files.items():
+    assert len(files) == len(set(files.values())) == len(codes)
+    for clip, name in zip(codes, files.values(), strict=True):
         array = np.load(tmp_path / "out/pre_encoded_audio" / name, allow_pickle=False)
         assert array.dtype == np.int64
-        np.testing.assert_array_equal(array, codes[clip_id].array.T)
+        np.testing.assert_array_equal(array, clip.array.T)
         # The shift of a language model's vocabulary must not wrap around.
         assert (array + 128256).min() >= 128256
-    assert files["drums/kick.wav"] == "drums%2Fkick.wav.npy"
+    assert files["song@00030.000"] == "song@00030.000.npy"
+    assert files["a:b*c?"] == "a%3Ab%2Ac%3F.npy"
+    # Without its extension, it would be the other clip.
+    assert files["drums/kick.wav"] == "drums%2Fkick.wav.npy" and files["drums/kick"] == "drums%2Fkick.npy"
+    assert len(report.notes) == 1 and "drums/kick.wav" in report.notes[0]
+
+
+def test_bare_names_lose_extensions_of_audio_and_never_collide() -> None:
+    assert bare_names(["-0Gj8-vB1q4.wav", "x.WAV", "_a.b.flac", "y", "z.v2", "s.mp3@00030.000"]) == [
+        "-0Gj8-vB1q4",
+        "x",
+        "_a.b",
+        "y",
+        "z.v2",
+        "s@00030.000",
+    ]
+    assert bare_names([".wav", "d/.wav", ""]) == [".wav", "d/.wav", ""]
+    assert bare_names(["a.wav", "a.flac", "b.wav"]) == ["a.wav", "a.flac", "b"]
+    # `a.wav` is taken back by the first, so the third cannot have it.
+    assert bare_names(["a.wav", "a.flac", "a.wav.mp3"]) == ["a.wav", "a.flac", "a.wav.mp3"]
+
+
+def test_a_musiccaps_export_of_an_earlier_version_is_read(codes: Dataset, tmp_path: Path) -> None:
+    export_dataset(codes, tmp_path / "out", ExportFormat.MUSICCAPS)
+    arrays = tmp_path / "out/pre_encoded_audio"
+    for clip_id, name in zip(codes.ids(), bare_names(codes.ids()), strict=True):
+        (arrays / f"{flat_name(name)}.npy").rename(arrays / f"{flat_name(clip_id)}.npy")
+    report = import_legacy(tmp_path / "out", tmp_path / "y.solfa")
+    assert (report.num_clips, report.num_failed) == (len(codes), codes.num_failed)
 
 
 def test_npy_folder_mirrors_the_ids_and_stays_inside(codes: Dataset, tmp_path: Path) -> None:
