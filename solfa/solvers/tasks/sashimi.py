@@ -6,6 +6,7 @@ The data is waveforms in a mono `mulaw` or `linear` dataset. Its grid says how m
 amplitudes they stand for; padding does not count.
 """
 
+import logging
 import math
 from typing import ClassVar, NamedTuple
 
@@ -23,6 +24,7 @@ from solfa.generate.waveform_model import WaveformModel, build_sashimi, waveform
 from solfa.generate.waveforms import WaveformChoices
 from solfa.models.sashimi.config import SashimiModelConfig
 from solfa.models.sashimi.generation import WaveformSampling
+from solfa.models.sashimi.heads import DmlHead
 from solfa.models.sashimi.network import Sashimi, SashimiState, previous_classes
 from solfa.solvers.config import SolverConfig, StageConfig
 from solfa.solvers.fabric.wrappers import is_wrapped_module, unwrapped
@@ -30,6 +32,9 @@ from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.loop.update import unsynchronised
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.standard import StandardSolver
+from solfa.spelling import plural
+
+logger = logging.getLogger(__name__)
 
 
 class SashimiGenerateConfig(StageConfig):
@@ -77,6 +82,21 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         self.register_stateful("model", "optimizer")
         self.register_best("model")
         self.register_ema("model")
+        if self.is_first_rank:
+            logger.info(self.describe())
+
+    def describe(self) -> str:
+        """Say in one line what is trained: the head, its mixtures and classes, how far it hears, its size."""
+        head, grid, batching = self.head, self.codec.grid, self.cfg.dataset
+        mixtures = f" with {plural(head.num_mixtures, 'mixture')}" if isinstance(head, DmlHead) else ""
+        heard = "whole clips"
+        if batching is not None and (seconds := batching.train.segment_seconds or batching.segment_seconds) is not None:
+            heard = f"{segment_frames(seconds, self.codec.frame_rate):,} samples ({seconds:g} s)"
+        size = sum(parameter.numel() for parameter in self.network.parameters())
+        return (
+            f"SaShiMi: {self.cfg.model.output_head.kind} head{mixtures}, {head.num_classes:,} classes ({grid.kind}, "
+            f"{grid.bits} bits, {self.codec.sample_rate:,} Hz), receptive length {heard}, {plural(size, 'parameter')}"
+        )
 
     def best_metric(self) -> str:
         return "bits_per_sample"

@@ -56,8 +56,17 @@ def test_it_learns_far_below_the_bits_of_the_grid(tones: Path, tmp_path: Path, h
     found = solver.history[-1]["valid"]
     assert found["bits_per_sample"] < BITS - 1.5
     assert found["bits_per_sample"] == pytest.approx(found["loss"] / math.log(2))
-    told = {"entropy"} if head == "categorical" else {"scale", "mean", "mixture_entropy", "edge_mass"}
+    told = {"entropy"} if head == "categorical" else {"avg_scale", "avg_mean", "mixture_entropy", "edge_mass"}
     assert told <= set(found) and told <= set(solver.history[-1]["train"])
+
+
+def test_it_says_what_it_trains(tones: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        solver = solver_of(tmp_path, sashimi_values(tones, model__output_head="dml", model__n_mixtures=7))
+    size = sum(parameter.numel() for parameter in solver.network.parameters())
+    assert solver.describe() in caplog.messages
+    for told in ("dml head with 7 mixtures", "64 classes", "receptive length 80 samples", f"{size:,} parameters"):
+        assert told in solver.describe()
 
 
 def test_the_bits_are_those_of_all_samples_and_of_no_padding(tones: Path, tmp_path: Path) -> None:
