@@ -189,6 +189,10 @@ def test_the_least_and_the_most_likely_clips_are_rejected(trained: WaveformModel
     ordered = sorted(bits, key=lambda name: bits[name])
     kept = ask(trained, requests, reject_lowest=0.4, reject_highest=0.1)
     assert [clip.name for clip in kept] == ordered[1:6]
+    assert [clip.file_name for clip in kept] == [f"rank-{at:02d}-{ordered[at - 1]}" for at in range(2, 7)]
+    assert [(clip.metadata["rank"], clip.metadata["ranked_clips"]) for clip in kept] == [(at, 10) for at in range(2, 7)]
+    assert [clip.name for clip in ask(trained, requests, sort=True)] == ordered
+    assert all(clip.file_name == clip.name and "rank" not in clip.metadata for clip in ask(trained, requests))
     with pytest.raises(ConfigError, match=r"reject_lowest.*reject_highest.*found 0\.5 and 0\.5"):
         ask(trained, requests, reject_lowest=0.5, reject_highest=0.5)
 
