@@ -39,7 +39,8 @@ generate it, to NAME.partial.wav: you can play it at any time, and it stays if t
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    app.command("generate", epilog=EXAMPLES)(generate)
+    # Extra arguments get an answer of our own.
+    app.command("generate", epilog=EXAMPLES, context_settings={"allow_extra_args": True})(generate)
 
 
 def generate(
@@ -47,7 +48,6 @@ def generate(
     experiment: Annotated[
         str, typer.Argument(metavar="SIG", help="Signature (or its first characters) or folder of the model.")
     ],
-    key_values: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     text: Annotated[str | None, typer.Option(help="Describe the sound, for models conditioned on text.")] = None,
     captions: Annotated[
         Path | None, typer.Option(metavar="FILE", help="One clip per caption: .txt (one per line), .csv or .jsonl.")
@@ -123,7 +123,7 @@ def generate(
     from solfa.generate.request import ClipRequest
     from solfa.ui.clip_files import ranked_files
 
-    refuse_key_values([experiment, *(key_values or [])], _flags(context))
+    refuse_key_values([experiment, *context.args], _flags(context))
     folder = find_folder(experiment)
     _expect("--weights", weights, ("fp32", "fp16", "int8"))
     _expect("--format", audio_format, ("wav", "flac", "ogg"))
