@@ -23,6 +23,7 @@ VARIANTS = {
     "one pool, no wider": {"pool": (2,), "expand": 1, "glu": True},
     "odd widths": {"dim": 13, "expand": 3, "pool": (2, 3), "d_state": 6},
     "wide": {"dim": 72, "pool": (2,), "unet": True},
+    "shifted norms": {"norm": "shifted", "pool": (2,)},
 }
 HEADS = {"categorical": CategoricalHead(V), "dml": DmlHead(V, 3)}
 every_head = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
