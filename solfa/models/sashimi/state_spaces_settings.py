@@ -27,6 +27,8 @@ _FIXED: Mapping[str, tuple[Any, ...]] = {
     "model.act_pool": (None,),
     "model.bidirectional": (False,),
     "model.pool_mode": ("linear",),
+    "model.center_layer": (None,),
+    "decoder.mode": ("last",),
     "layer.mode": ("diag", "s4d"),
     "layer.kernel": (None, "diag", "s4d"),
     "layer.layer": ("fftconv",),
@@ -89,12 +91,14 @@ def read_settings(settings: Mapping[str, Any], where: str) -> StateSpacesSetting
     layer = _mapping(model, "layer") if "layer" in model else model
     if layer.get("postact"):  # the older name
         layer = {**layer, "final_act": layer["postact"]}
+    places = {"model": model, "layer": layer, "decoder": _mapping(settings, "decoder")}
     faults = []
     for key, accepted in _FIXED.items():
-        part, _, name = key.partition(".")
-        source, shown = (model, key) if part == "model" else (layer, f"model.layer.{name}")
-        if name in source and source[name] not in accepted:
-            faults.append(f"{shown} {' or '.join(map(str, accepted))}, found {source[name]}")
+        place, _, name = key.partition(".")
+        found = places[place].get(name, accepted[0])
+        if found not in accepted:
+            shown = f"model.{key}" if place == "layer" else key
+            faults.append(f"{shown} {' or '.join(map(str, accepted))}, found {found}")
     if faults:
         raise ConfigError(
             f"{where}: this network has no counterpart here, which needs {'; '.join(faults)}; "

@@ -45,6 +45,8 @@ class Original:
         model |= {"residual": "R", "norm": "layer", "interp": 0, "dropout": 0.0, "layer": {**layer, **self.layer}}
         if self.minimal:
             model["layer"] = {"_name_": "s4d"}
+        if self.standalone:  # the settings of its layers are among its own
+            model = {**model, "_name_": "sashimi_standalone", **model.pop("layer")}
         return {"model": model, "dataset": {"_name_": "sc09", "bits": self.bits, "quantization": "mu-law"}}
 
     def width(self, tier: int) -> int:

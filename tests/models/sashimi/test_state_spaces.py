@@ -138,12 +138,15 @@ def test_every_tensor_is_accounted_for(tmp_path: Path, change: Any, told: str) -
         ("model", "residual", "H"),
         ("model", "norm", "batch"),
         ("model", "interp", 2),
+        ("model", "center_layer", "mha"),
+        ("decoder", "mode", "pool"),
     ],
 )
 def test_settings_without_a_counterpart_are_refused_by_name(tmp_path: Path, place: str, key: str, value: Any) -> None:
     net = Original()
     settings = net.settings
-    (settings["model"]["layer"] if place == "layer" else settings["model"])[key] = value
+    settings["decoder"] = {"_name_": "sequence", "mode": "last"}
+    (settings["model"]["layer"] if place == "layer" else settings[place])[key] = value
     shown = "final_act" if key == "postact" else key
-    with pytest.raises(ConfigError, match=rf"no counterpart.*model.*\.{shown} .*found {value}; .*mode diag"):
+    with pytest.raises(ConfigError, match=rf"no counterpart.*\.{shown} .*found {value}; .*mode diag"):
         load_state_spaces(save(tmp_path / "loss.ckpt", net, random_state(net), settings))
