@@ -87,7 +87,8 @@ class _Layout(NamedTuple):
     @classmethod
     def read(cls, shapes: Shapes, where: str) -> "_Layout":
         _refuse_others(shapes, where)
-        embedding, decoder = (_only(shapes, pattern, where) for pattern in (_EMBEDDING, _DECODER))
+        embedding = _only(shapes, _EMBEDDING, "encoder.*.weight, the embedding of classes,", where)
+        decoder = _only(shapes, _DECODER, "decoder.*.output_transform.weight, the logits of classes,", where)
         found = dict.fromkeys(match[1] for name in shapes if (match := _LAYER.match(name)))
         # By number, not by letter: c_layers.10 comes after c_layers.9.
         prefixes = [
@@ -222,17 +223,20 @@ def _refuse_others(shapes: Shapes, where: str) -> None:
             f"{where}: expected S4D layers (model.layer.mode=diag), found S4 with its low-rank part (kernel.P), which "
             "has no counterpart here; train it with model/layer=s4d"
         )
+    if head := next((name for name in shapes if name.startswith("model.output_head.")), None):
+        raise ConfigError(
+            f"{where}: expected a logit per class, found another head ({head}), of which it is not known here what its "
+            "numbers mean"
+        )
     if not any(_SYSTEMS.search(name) for name in shapes):
         shown = ", ".join(sorted(shapes)[:3])
         raise ConfigError(f"{where}: expected a SaShiMi of state-spaces with S4D layers, found others ({shown}, ...)")
 
 
-def _only(shapes: Shapes, pattern: re.Pattern[str], where: str) -> str:
+def _only(shapes: Shapes, pattern: re.Pattern[str], shown: str, where: str) -> str:
     found = [name for name in shapes if pattern.fullmatch(name)]
     if len(found) != 1 or len(shapes[found[0]]) != 2:
-        raise ConfigError(
-            f"{where}: expected one matrix called like {pattern.pattern}, found {', '.join(found) or 'none'}"
-        )
+        raise ConfigError(f"{where}: expected one matrix {shown}, found {', '.join(found) or 'none'}")
     return found[0]
 
 

@@ -109,6 +109,7 @@ def test_settings_are_found_in_the_folder_of_the_run(tmp_path: Path) -> None:
         (lambda state: {k: v for k, v in state.items() if "d_layers.1" not in k}, "1 and 2 pools"),
         (lambda state: {k: v for k, v in state.items() if "encoder" not in k}, "encoder.*found none"),
         (lambda state: state | {"decoder.0.0.output_transform.weight": torch.ones(30, 4)}, "classes.*found 16 and 30"),
+        (lambda state: state | {"model.output_head.means.weight": torch.ones(10, 4)}, "logit per class, found another"),
         (lambda state: {"model.lstm.weight": torch.ones(1)}, r"found others \(model\.lstm"),
         (lambda state: state | {"model.c_layers.0.layer.layer.D": torch.full((1, 16), torch.nan)}, "not finite"),
     ],
