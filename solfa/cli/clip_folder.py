@@ -7,6 +7,7 @@ from typing import Any
 from solfa.environment.stop_signals import Stopped, StopSignals
 from solfa.errors import ConfigError, Interrupted
 from solfa.files.free_folder import expect_no_broken_link
+from solfa.files.id_names import flat_name
 from solfa.generate.model import Model
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import DrawsSamples
@@ -26,18 +27,18 @@ def generate_into(
     options: Mapping[str, Any],
     extension: str,
     stream: bool | None,
-) -> int:
-    """Generate, show the progress, and return the number of clips written; `stream=None` streams if the model can."""
+) -> list[str]:
+    """Generate, show the progress, and return the names of the files written; `stream=None` streams if it can."""
     _refuse_what_it_cannot(model, bool(stream), options.get("semantics"))
     expect_no_broken_link(out, "choose another `out`")
     out.mkdir(parents=True, exist_ok=True)
     with progress_bar("generating", "samples" if model.draws_samples else "frames") as bar:
         if model.draws_samples and stream is not False:
             return _stream(out, model, requests, options, extension, bar)
-        written = 0
+        written = []
         for clip in model.draw(requests, on_progress=lambda done, total: bar(done, total), **options):
             write_sample(clip, out, extension)
-            written += 1
+            written.append(flat_name(clip.file_name))
     return written
 
 
@@ -62,10 +63,10 @@ def _stream(
     options: Mapping[str, Any],
     extension: str,
     bar: Bar,
-) -> int:
+) -> list[str]:
     """Generate into files that play while they grow; a signal stops it after the current block."""
     refuse_ambiguous([request.name for request in requests])
-    written = 0
+    written: list[str] = []
     with StopSignals() as signals, PartialSamples(out) as partial:
 
         def on_step(done: int, total: int) -> None:
@@ -79,9 +80,9 @@ def _stream(
         try:
             for clip in clips:
                 partial.complete(clip, extension)
-                written += 1
+                written.append(flat_name(clip.file_name))
         except Stopped as stopped:
-            raise Interrupted(_what_is_there(written, list(partial.paths.values())), stopped.exit_code) from None
+            raise Interrupted(_what_is_there(len(written), list(partial.paths.values())), stopped.exit_code) from None
     return written
 
 

@@ -25,6 +25,8 @@ EXAMPLES = """
 
   solfa generate dc53b78e --num 100 --seconds 1 --reject-lowest 0.4 --reject-highest 0.05 --out digits/
 
+  solfa generate dc53b78e --num 16 --seconds 1 --sort --out ranked/
+
   solfa generate dc53b78e --seconds 600 --temperature 0.9 --temperature-kind exact --out long/ &
 
   tail -c +59 -f long/clip-000.partial.wav | aplay -f FLOAT_LE -r 16000
@@ -37,10 +39,12 @@ generate it, to NAME.partial.wav: you can play it at any time, and it stays if t
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    app.command("generate", epilog=EXAMPLES)(generate)
+    # Extra arguments get an answer of our own.
+    app.command("generate", epilog=EXAMPLES, context_settings={"allow_extra_args": True})(generate)
 
 
 def generate(
+    context: typer.Context,
     experiment: Annotated[
         str, typer.Argument(metavar="SIG", help="Signature (or its first characters) or folder of the model.")
     ],
@@ -90,6 +94,9 @@ def generate(
         float | None,
         typer.Option(help="Drop this share of the clips, the most likely (waveform models).", show_default="0"),
     ] = None,
+    sort: Annotated[
+        bool, typer.Option("--sort", help="Name clips by their rank in likelihood (waveform models).")
+    ] = False,
     weights: Annotated[str, typer.Option(help="On a CPU: fp32, fp16 or int8; fewer bits run faster.")] = ("fp32"),
     audio_format: Annotated[str, typer.Option("--format", help="wav, flac or ogg.")] = "wav",
     codec: Annotated[
@@ -111,13 +118,16 @@ def generate(
 ) -> None:
     """Generate audio with a trained model."""
     from solfa.cli.clip_folder import generate_into
+    from solfa.cli.state_spaces_options import refuse_key_values
     from solfa.files.free_folder import expect_writable
     from solfa.generate.catalogue import find_generator
     from solfa.generate.generator import check_options
     from solfa.generate.model import build_model, find_folder
     from solfa.generate.request import ClipRequest, check_prompts, check_requests
     from solfa.generate.trained_folder import read_solver, read_trained
+    from solfa.ui.clip_files import ranked_files
 
+    refuse_key_values([experiment, *context.args], _flags(context))
     # Whatever can be refused is refused before the model and its codec are loaded, which may take a minute.
     folder = find_folder(experiment)
     _expect("--weights", weights, ("fp32", "fp16", "int8"))
@@ -129,8 +139,10 @@ def generate(
     _refuse_existing(out, requests, audio_format, overwrite, is_streamed=stream is not False)
     expect_writable(out, "choose another `out`")
     check_prompts(requests)
+    ranked = ranked_files(out, [request.name for request in requests])
     drawing = {"temperature": temperature, "semantics": temperature_kind, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
+    drawing["sort"] = sort or None
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
     # Which kinds of temperature there are depends on the model's head; `generate_into` checks that.
     known_early = {name: value for name, value in options.items() if name != "semantics"}
@@ -139,7 +151,10 @@ def generate(
     check_requests(requests, trained.data_facts)
     model = build_model(trained, device=device, codec=codec, weights=weights, trust_code=trust_code)
     written = generate_into(out, model, requests, options, f".{audio_format}", stream)
-    console.print(f"{plural(written, 'clip')} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
+    for path in ranked:
+        if path.stem not in written:  # replaced by a clip with another rank
+            path.unlink()
+    console.print(f"{plural(len(written), 'clip')} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
 
 
 def _requests(wanted: "ClipRequest", captions: Path | None, num: int) -> "list[ClipRequest]":
@@ -161,6 +176,10 @@ def _requests(wanted: "ClipRequest", captions: Path | None, num: int) -> "list[C
         ]
     stem = "-".join(word for word in _words(wanted.text or "clip")[:6])
     return [replace(wanted, name=f"{stem}-{index:03d}", seed=wanted.seed + index) for index in range(num)]
+
+
+def _flags(context: typer.Context) -> list[str]:
+    return [max(parameter.opts, key=len) for parameter in context.command.params if parameter.opts[0].startswith("-")]
 
 
 def _words(text: str) -> list[str]:
@@ -190,6 +209,7 @@ def _refuse_existing(
 ) -> None:
     from solfa.errors import ConfigError
     from solfa.files.id_names import flat_name
+    from solfa.ui.clip_files import ranked_files
     from solfa.ui.partial_clips import partial_path
 
     if out.exists() and not out.is_dir():
@@ -198,6 +218,7 @@ def _refuse_existing(
     if is_streamed:
         names += [partial_path(out, request.name).name for request in requests]
     there = [name for name in names if (out / name).exists()]
+    there += [path.name for path in ranked_files(out, [request.name for request in requests])]
     if there and not overwrite:
         raise ConfigError(f"{out}: {there[0]} already exists; choose another --out or add --overwrite")
 

@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+RANK = "rank-"
+"""What the files of sorted clips begin with."""
+
 
 @dataclass(frozen=True, eq=False)
 class GeneratedClip:
@@ -17,6 +20,14 @@ class GeneratedClip:
     audio: Tensor | NDArray[Any]
     sample_rate: int
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    rank: str | None = None
+    """Its place in likelihood among the clips it was sorted with, 1 for the most likely; with zeros in front, so that
+    all ranks have the same length."""
+
+    @property
+    def file_name(self) -> str:
+        """What its files are called, without extension: its name, after its rank if it has one."""
+        return self.name if self.rank is None else f"{RANK}{self.rank}-{self.name}"
 
     def samples(self) -> NDArray[np.float32]:
         """Return the audio as a numpy array `[C, N]`."""

@@ -13,7 +13,7 @@ from solfa.errors import ConfigError
 from solfa.files.whole_files import new_directory
 from solfa.generate.catalogue import GENERATORS
 from solfa.generate.model import Model, build_model, find_folder, load_model
-from solfa.generate.trained_folder import Trained, exported_config, read_trained
+from solfa.generate.trained_folder import IMPORTED, Trained, exported_config, read_trained
 from solfa.models.codec.codec_files import save_codec_model
 from solfa.models.lm.conditioned import ConditionedLM
 from solfa.models.lm.musicgen_export import export_musicgen
@@ -90,7 +90,7 @@ def _write_card(folder: Path, name: str, trained: Trained, model: Model) -> None
     write_card(
         folder,
         title=name,
-        what=f"{_WHAT.get(info.solver, 'An audio model')}, trained with Solfa.",
+        what=f"{_WHAT.get(info.solver, 'An audio model')}, trained with {trained.about.get(IMPORTED, 'Solfa')}.",
         tag="text-to-audio",
         facts=facts,
         data_facts=trained.data_facts,

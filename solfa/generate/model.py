@@ -189,7 +189,7 @@ def load_model(
     weights: str | None = "fp32",
     trust_code: bool = False,
 ) -> Model:
-    """Load a trained model by its signature (or the start of one), its folder, or its Hub id.
+    """Load a trained model by its signature (or the start of one), its folder, its Hub id, or a state-spaces `.ckpt`.
 
     `codec` replaces the codec that decodes. `weights` sets how a language model's weights are stored while it generates
     on a CPU: `fp32`, `fp16` or `int8` (fewer bits are faster), or None to leave them as they are. A model of a solver
@@ -222,12 +222,15 @@ def build_model(
 
 
 def find_folder(location: str | Path) -> Path:
-    """Find a model's folder: a signature among the experiments of this machine, a path, or a Hub id."""
+    """Find a model's folder: a signature among the experiments of this machine, a path, or a Hub id.
+
+    A file is returned as it is: a checkpoint of state-spaces.
+    """
     try:
         return find_experiment(load_environment(os.environ).xps_dir, str(location))
     except ConfigError:
         folder = Path(location).expanduser()
-        if folder.is_dir():
+        if folder.exists():
             return folder
         if isinstance(location, Path) or not _HUB_ID.fullmatch(location):
             raise

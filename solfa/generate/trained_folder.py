@@ -2,6 +2,7 @@
 
     experiment's folder     config.json (all settings)      best.pt (weights, what the model knew about its data)
     exported folder         config.json (what the model is) model.safetensors (weights)      README.md (its card)
+    FILE.ckpt               a SaShiMi that was trained with state-spaces
 
 No trainer is built, and no code in the files is run.
 """
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from solfa.errors import ConfigError, StoreError
 from solfa.files.json_objects import read_object
+from solfa.models.sashimi.state_spaces import load_state_spaces
 from solfa.pretrained.tensors import TensorFiles
 from solfa.version import __version__
 from solfa.xp.layout import BEST, CONFIG
@@ -22,6 +24,12 @@ from solfa.xp.state_file import read_state
 
 MODEL_TYPE = "solfa_model"
 FORMAT_VERSION = 1
+
+IMPORTED = "imported_from"
+"""The note about a model that was not trained here."""
+
+STATE_SPACES_SOLVER = "sashimi"
+"""The solver that would have trained a checkpoint of state-spaces."""
 
 TRAINING_ONLY = frozenset(
     {
@@ -53,13 +61,17 @@ class Trained:
 
 def read_solver(folder: Path) -> str:
     """Read which solver trained a model, and none of its weights."""
+    if folder.is_file():
+        return STATE_SPACES_SOLVER
     config = _read_config(folder)
     found = config.get("settings") if config.get("model_type") == MODEL_TYPE else config
     return str(found.get("solver") if isinstance(found, Mapping) else None)
 
 
 def read_trained(folder: Path) -> Trained:
-    """Read an experiment's folder, or an exported one."""
+    """Read an experiment's folder, an exported one, or a checkpoint file of state-spaces."""
+    if folder.is_file():
+        return _read_state_spaces(folder)
     config = _read_config(folder)
     if config.get("model_type") == MODEL_TYPE:
         return _read_exported(folder, config)
@@ -70,6 +82,13 @@ def read_trained(folder: Path) -> Trained:
         raise ConfigError(f"{folder / BEST}: expected the weights of a model, found {', '.join(best['states'])}")
     about: dict[str, Any] = {key: best[key] for key in ("epoch", "metric", "value") if key in best}
     return Trained(folder, config, best["data_facts"], best["states"]["model"], about)
+
+
+def _read_state_spaces(path: Path) -> Trained:
+    loaded = load_state_spaces(path)
+    config = {"solver": STATE_SPACES_SOLVER, "model": loaded.config.model_dump(mode="json")}
+    about = {IMPORTED: f"state-spaces ({path.name}, all {loaded.num_tensors} tensors)"}
+    return Trained(path, config, {"codec": loaded.codec}, loaded.state, about)
 
 
 def _read_exported(folder: Path, config: Mapping[str, Any]) -> Trained:

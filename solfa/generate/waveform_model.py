@@ -66,7 +66,7 @@ class WaveformModel:
         on_step: OnStep,
         on_audio: OnAudio | None = None,
     ) -> Iterator[GeneratedClip]:
-        """Draw clips; if some are to be rejected, they come when all are drawn, the most likely first."""
+        """Draw clips; if they are to be sorted, they come when all are drawn, the most likely first."""
         likely = self.draw_likely(requests, options, on_step, on_audio)
         return (one.clip for one in likely)
 
@@ -80,11 +80,11 @@ class WaveformModel:
         """Draw clips together with their likelihoods."""
         choices = parse_config(WaveformChoices, {**self.sampling.model_dump(), **options}, "options")
         shares = choices.reject_lowest, choices.reject_highest
-        if choices.rejects:
+        if choices.sorts:
             kept_ranks(len(requests), *shares)  # fail now, not after hours of drawing
         jobs = [self._job(request) for request in requests]
         drawn = generate_waveforms(self.network, self.head, self.codec, jobs, choices.sampling, on_step, on_audio)
-        return _kept(drawn, *shares) if choices.rejects else drawn
+        return _kept(drawn, *shares) if choices.sorts else drawn
 
     def log_prob(self, array: Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
         """Sum the log-probabilities, in nats, of all samples `[N, 1]` of a clip."""

@@ -6,6 +6,7 @@ the most likely are silence.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ class WaveformChoices(WaveformSampling):
     reject_lowest: float = Field(default=0.0, ge=0, lt=1)
     """Drop this share of the clips, those with the lowest likelihood."""
     reject_highest: float = Field(default=0.0, ge=0, lt=1)
+    sort: bool = False
+    """Sort the clips by likelihood, the most likely first, each with its rank; rejecting some does so as well."""
 
     @model_validator(mode="after")
     def _something_is_left(self) -> "WaveformChoices":
@@ -46,8 +49,8 @@ class WaveformChoices(WaveformSampling):
         return self
 
     @property
-    def rejects(self) -> bool:
-        return self.reject_lowest + self.reject_highest > 0
+    def sorts(self) -> bool:
+        return self.sort or self.reject_lowest + self.reject_highest > 0
 
     @property
     def sampling(self) -> WaveformSampling:
@@ -147,9 +150,17 @@ def _sound(codec: WaveformCodec, classes: Int64[Tensor, "B N"]) -> Float[Tensor,
 
 
 def keep_likely(clips: Sequence[LikelyClip], lowest: float, highest: float) -> list[LikelyClip]:
-    """Sort clips by likelihood, highest first, and drop a share at both ends; it is an error if none are left."""
+    """Sort clips by likelihood, highest first, and drop a share at both ends; it is an error if none are left.
+
+    Each gets its rank among all clips, those that are dropped included.
+    """
     ordered = sorted(clips, key=lambda likely: likely.bits_per_sample)
-    return [ordered[rank] for rank in kept_ranks(len(ordered), lowest, highest)]
+    return [_ranked(ordered[rank], rank + 1, len(ordered)) for rank in kept_ranks(len(ordered), lowest, highest)]
+
+
+def _ranked(likely: LikelyClip, rank: int, count: int) -> LikelyClip:
+    metadata = {**likely.clip.metadata, "rank": rank, "ranked_clips": count}
+    return likely._replace(clip=replace(likely.clip, metadata=metadata, rank=f"{rank:0{len(str(count))}d}"))
 
 
 def kept_ranks(count: int, lowest: float, highest: float) -> range:

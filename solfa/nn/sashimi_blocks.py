@@ -12,7 +12,7 @@ sequence can be cut at any phase.
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +21,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from solfa.nn.s4d import S4D, State
+
+EPSILON = 1e-5
+"""What a norm increases the variance by, as torch's LayerNorm does."""
 
 
 class ChannelNorm(nn.Module):
@@ -33,16 +36,46 @@ class ChannelNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(1))
 
     def forward(self, x: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
-        return F.layer_norm(x, (self.dim,), self.weight.expand(self.dim), self.bias.expand(self.dim))
+        return F.layer_norm(x, (self.dim,), self.weight.expand(self.dim), self.bias.expand(self.dim), EPSILON)
+
+
+class ShiftedNorm(nn.Module):
+    """The norm of state-spaces' SaShiMi: like `ChannelNorm`, but the bias is added before the division, not after.
+
+    gain (x - mean + shift) / deviation, with nothing to keep a deviation of zero from being divided by.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(1))
+        self.shift = nn.Parameter(torch.zeros(1))
+        for parameter in self.parameters():
+            parameter._no_weight_decay = True  # type: ignore[attr-defined]
+
+    def forward(self, x: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+        deviation, mean = torch.std_mean(x, dim=-1, correction=0, keepdim=True)
+        normed: Tensor = self.gain * (x - mean + self.shift) / deviation
+        return normed
+
+
+NormKind = Literal["per_channel", "shifted"]
+"""Norms other than `ChannelNorm`: torch's LayerNorm, and `ShiftedNorm`."""
+
+
+def build_norm(kind: NormKind | None, dim: int) -> nn.Module:
+    """Build the norm that a layer begins with."""
+    if kind is None:
+        return ChannelNorm(dim)
+    return nn.LayerNorm(dim) if kind == "per_channel" else ShiftedNorm()
 
 
 class SsmLayer(nn.Module):
     """A residual state-space layer: mixes time within each channel, then channels with each other."""
 
-    def __init__(self, ssm: S4D, glu: bool, dropout: float) -> None:
+    def __init__(self, ssm: S4D, glu: bool, dropout: float, norm: NormKind | None = None) -> None:
         super().__init__()
         self.glu, self.dropout = glu, dropout
-        self.norm = ChannelNorm(ssm.dim)
+        self.norm = build_norm(norm, ssm.dim)
         self.ssm = ssm
         self.mix = nn.Linear(ssm.dim, (2 if glu else 1) * ssm.dim)
 
@@ -58,10 +91,10 @@ class SsmLayer(nn.Module):
 class FeedForward(nn.Module):
     """A residual feed-forward layer, without a state."""
 
-    def __init__(self, dim: int, inner_dim: int, dropout: float) -> None:
+    def __init__(self, dim: int, inner_dim: int, dropout: float, norm: NormKind | None = None) -> None:
         super().__init__()
         self.dropout = dropout
-        self.norm = ChannelNorm(dim)
+        self.norm = build_norm(norm, dim)
         self.fc1 = nn.Linear(dim, inner_dim)
         self.fc2 = nn.Linear(inner_dim, dim)
 

@@ -83,6 +83,9 @@ class StandardSolver(Generic[C]):
     Generator: ClassVar[type[ClipGenerator] | None] = None
     """The class that `solfa.load_model` builds to generate with the trained weights, if there is one."""
 
+    reads_files: ClassVar[bool] = False
+    """Whether `load_pretrained` reads files, and not only directories and Hub ids."""
+
     def __init__(self, cfg: C, experiment: Experiment) -> None:
         self.cfg, self.experiment = cfg, experiment
         self.fabric = start_fabric(cfg)

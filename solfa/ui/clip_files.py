@@ -10,7 +10,7 @@ samples/
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from solfa.audio.writer import write_audio
 from solfa.errors import ConfigError
 from solfa.files.id_names import flat_name
 from solfa.files.whole_files import replace_atomically
-from solfa.generate.clip import GeneratedClip
+from solfa.generate.clip import RANK, GeneratedClip
 from solfa.solvers.watchers.protocol import Watcher
 from solfa.ui.html.excerpt import levels
 from solfa.ui.html.picture import spectrogram_db, spectrogram_png
@@ -50,7 +50,7 @@ class SampleWriter(Watcher):
 
 def write_sample(clip: GeneratedClip, folder: Path, extension: str = ".wav") -> None:
     """Write one clip as audio, picture and metadata; no file is ever half-written."""
-    stem, audio = flat_name(clip.name), clip.samples()
+    stem, audio = flat_name(clip.file_name), clip.samples()
     write_audio(folder / f"{stem}{extension}", audio, clip.sample_rate)
     if audio.size:
         picture = spectrogram_db(audio, clip.sample_rate)
@@ -65,6 +65,15 @@ def write_sample(clip: GeneratedClip, folder: Path, extension: str = ".wav") -> 
     }
     content = json.dumps(about, indent=2, ensure_ascii=False, default=_plain)
     replace_atomically(folder / f"{stem}.json", content.encode("utf-8", errors="backslashreplace"))
+
+
+def ranked_files(folder: Path, names: Collection[str]) -> list[Path]:
+    """List the files of these clips that carry a rank, from a run that sorted them."""
+    if not folder.is_dir():
+        return []
+    known = {flat_name(name) for name in names}
+    begun = ((path, path.stem.removeprefix(RANK)) for path in sorted(folder.iterdir()) if path.name.startswith(RANK))
+    return [path for path, rest in begun if rest.partition("-")[2] in known]
 
 
 def write_index(folder: Path) -> Path:

@@ -134,6 +134,22 @@ def test_rejected_clips_leave_nothing(generate: SolfaMain, tmp_path: Path) -> No
     )
 
 
+@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+def test_sorted_clips_carry_their_rank_in_likelihood(generate: SolfaMain, tmp_path: Path, stream: str) -> None:
+    wanted = [MIXTURE, "--num", 12, "--seconds", 0.05, "--sort", stream]
+    assert generate(*wanted)[0] == 0
+    about = [json.loads(path.read_text()) for path in sorted((tmp_path / "out").glob("*.json"))]
+    bits = [one["metadata"]["bits_per_sample"] for one in about]
+    assert len(bits) == 12 and bits == sorted(bits)
+    names = [f"rank-{rank:02d}-{one['name']}" for rank, one in enumerate(about, 1)]
+    assert files(tmp_path / "out") == [f"{name}.{kind}" for name in names for kind in ("json", "png", "wav")]
+    code, output = generate(*wanted)
+    assert code == 2 and re.search(r"rank-01-.* already exists.*--overwrite", output)
+    # With other draws the ranks are others, and nothing stays of the clips that were replaced.
+    assert generate(*wanted, "--temperature", 0.5, "--overwrite")[0] == 0
+    assert len(files(tmp_path / "out")) == 36
+
+
 def test_other_formats_are_streamed_too(generate: SolfaMain, tmp_path: Path) -> None:
     assert generate(MIXTURE, "--seconds", 0.1, "--format", "flac", "--stream")[0] == 0
     assert files(tmp_path / "out") == ["clip-000.flac", "clip-000.json", "clip-000.png"]

@@ -10,11 +10,13 @@ import torch
 
 from solfa.config import parse_config
 from solfa.errors import ConfigError, StoreError
+from solfa.generate.export import export_model
 from solfa.generate.model import build_model, load_model
 from solfa.generate.trained_folder import TRAINING_ONLY, read_trained
 from solfa.solvers.config import SolverConfig
 from solfa.solvers.experiment import Experiment
 from solfa.xp.state_file import read_state
+from tests.models.sashimi.state_spaces_network import Network, Original, random_state
 from tests.solvers.toy import ToyConfig, ToySolver, toy_values
 
 
@@ -90,3 +92,27 @@ def test_code_of_others_is_not_run_unless_it_is_trusted(
 def test_a_task_that_does_not_say_how_it_generates_is_refused(trained: Callable[..., Path]) -> None:
     with pytest.raises(ConfigError, match="attribute Generator"):
         build_model(read_trained(trained()), trust_code=True)
+
+
+def test_a_checkpoint_of_state_spaces_is_a_model_and_can_be_exported(tmp_path: Path) -> None:
+    net = Original(bits=4)
+    state = random_state(net)
+    torch.save({"state_dict": state, "hyper_parameters": net.settings}, tmp_path / "loss.ckpt")
+    model = load_model(tmp_path / "loss.ckpt", device="cpu")
+    assert (model.info.sample_rate, model.info.codec.partition(",")[0]) == (16_000, "mulaw:bits=4")
+    (clip,) = model.generate(seconds=36 / 16_000)
+    classes = torch.as_tensor(model.codec.encode(clip.audio[None]).array)[..., 0].long()  # type: ignore[index,arg-type]
+    begun = torch.cat([torch.full((1, 1), 8), classes[:, :-1]], dim=1)
+    expected = Network(net, state)(begun).log_softmax(-1).gather(-1, classes[..., None]).sum()
+    assert model.log_prob(clip) == pytest.approx(float(expected), abs=1e-3)
+    assert clip.metadata["log_prob"] == pytest.approx(float(expected), abs=1e-3)
+    export_model(tmp_path / "loss.ckpt", tmp_path / "exported")
+    assert "trained with state-spaces" in (tmp_path / "exported/README.md").read_text()
+    (again,) = load_model(tmp_path / "exported", device="cpu").generate(seconds=36 / 16_000)
+    assert torch.equal(torch.as_tensor(again.audio), torch.as_tensor(clip.audio))
+
+
+def test_a_file_that_is_no_checkpoint_gets_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(b"RIFF")
+    with pytest.raises(ConfigError, match=r"song\.wav: .*another kind of file"):
+        load_model(tmp_path / "song.wav")

@@ -31,6 +31,7 @@ from solfa.experiments.compose.overrides import (
 )
 from solfa.experiments.compose.settings import Settings, read_settings, settle
 from solfa.experiments.compose.signature import difference
+from solfa.experiments.compose.state_spaces_names import names_here
 from solfa.experiments.dora_adapter import Delta, DoraMain, last_of_each_key
 from solfa.experiments.exits import sentences
 from solfa.xp.lock import locked
@@ -117,6 +118,8 @@ class ExperimentMain(DoraMain):
         try:
             self.settings(xp)
         except ConfigError as error:
+            if answers := names_here(xp.argv):
+                raise ConfigError("; ".join(answers)) from None
             elsewhere = same_name_elsewhere(unknown, plain(base))
             hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else ""
             raise ConfigError(f"{error}{hint}") from None

@@ -16,8 +16,10 @@ from solfa.demo.demo_paths import demo_folder
 from solfa.demo.recordings import demo_audio
 from solfa.encoding.progress import Listener, Totals
 from solfa.environment.teams import Environment
+from solfa.errors import ConfigError
 from solfa.experiments.processes.ddp import RUN
 from solfa.files.digest import value_sha256
+from solfa.files.printable_names import escape_path
 from solfa.files.whole_files import replace_atomically
 from solfa.solvers.config import SolverConfig
 from solfa.store.layout import manifests
@@ -102,6 +104,7 @@ def _prepare(dset: Dset, environment: Environment, listener: Listener) -> Dset:
     from solfa.experiments.run.encoded_source import prepare_source
 
     demo, cache = demo_folder(environment.dora_dir), environment.dora_dir / "encoded"
+    refuse_missing(dset, demo)
 
     def prepared(source: Source) -> Source:
         if Path(source.path).is_relative_to(demo):
@@ -109,6 +112,20 @@ def _prepare(dset: Dset, environment: Environment, listener: Listener) -> Dset:
         return prepare_source(source, cache, listener)
 
     return dset.mapped(prepared)
+
+
+def refuse_missing(dset: Dset, made_later: Path) -> None:
+    """Refuse a path where nothing is, naming the key to set; the demo's recordings are made when they are needed."""
+    for stage, sources in dset:
+        for source in sources if isinstance(sources, tuple) else ():
+            path = Path(source.path).expanduser()
+            # `shard-{000..031}.tar` and `s3://...` name several files, or none of this machine.
+            if any(mark in source.path for mark in ("{", "://")) or path.is_relative_to(made_later) or path.exists():
+                continue
+            key = f"dset.{stage}.path" if len(sources) == 1 else f"dset.{stage}"
+            raise ConfigError(
+                f"{key}: {escape_path(path)} does not exist; put the audio there, or set {key}=FOLDER to where it is"
+            )
 
 
 def _wait_for(note: Path, start: str) -> Dset:

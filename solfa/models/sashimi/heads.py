@@ -204,18 +204,20 @@ class DmlHead(nn.Module):
     def statistics(
         self, outputs: Float[Tensor, "B N P"], mask: Bool[Tensor, "B N"] | None = None
     ) -> dict[str, Float32[Tensor, ""]]:
-        """Return the weighted `scale` and `mean` of the components, their `mixture_entropy`, and `edge_mass`.
+        """Return what to watch in a mixture, averaged over the samples that the mask keeps.
 
-        The entropy is in nats; its exponential is the number of components in use. A lot of mass on the two edge
-        classes means that components have left the line.
+        `avg_scale` and `avg_mean` are averages over the components by their weights, on the line from -1 to 1, so a
+        component that is switched off does not count. `mixture_entropy` is that of the weights, in nats: its
+        exponential is the number of components in use. A large `edge_mass`, the probability of the two outermost
+        classes, means that components have left the line.
         """
         mixture = self.mixture(outputs)
         weights = mixture.logits.softmax(dim=-1)
         first = torch.zeros(outputs.shape[:-1], dtype=torch.int64, device=outputs.device)
         edges = self.log_prob(outputs, first).exp() + self.log_prob(outputs, first + self.num_classes - 1).exp()
         return {
-            "scale": _mean((weights * mixture.log_scales.exp()).sum(dim=-1), mask),
-            "mean": _mean((weights * mixture.means).sum(dim=-1), mask),
+            "avg_scale": _mean((weights * mixture.log_scales.exp()).sum(dim=-1), mask),
+            "avg_mean": _mean((weights * mixture.means).sum(dim=-1), mask),
             "mixture_entropy": _mean(torch.special.entr(weights).sum(dim=-1), mask),
             "edge_mass": _mean(edges, mask),
         }

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from solfa.config import Config
 from solfa.errors import ConfigError
 from solfa.nn.s4d import S4D
-from solfa.nn.sashimi_blocks import DownPool, FeedForward, Pooled, SsmLayer, Tier, TierState, UpPool
+from solfa.nn.sashimi_blocks import DownPool, FeedForward, NormKind, Pooled, SsmLayer, Tier, TierState, UpPool
 
 SashimiState = TierState
 """What the network remembers about the classes it has read."""
@@ -53,6 +53,9 @@ class SashimiConfig(Config):
     """Whether all channels of a layer share A and B; the step dt and C are always per channel."""
     dt_min: float = Field(default=1e-3, gt=0)
     dt_max: float = Field(default=1e-1, gt=0)
+    norm: NormKind | None = None
+    """The norm before each layer. None has one gain and one bias for all channels; `per_channel` has one of each per
+    channel, `shifted` adds its bias before dividing: as networks of state-spaces have them."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     gradient_checkpointing: bool = False
     """Recompute every layer in the backward pass instead of keeping its activations."""
@@ -158,7 +161,8 @@ def _layers(config: SashimiConfig, depth: int) -> list[nn.Module]:
     layers: list[nn.Module] = []
     for _ in range(config.n_layers):
         ssm = S4D(dim, config.d_state, tied=config.tie == "tied", dt_min=config.dt_min, dt_max=config.dt_max)
-        layers += [SsmLayer(ssm, config.glu, config.dropout), FeedForward(dim, config.ff * dim, config.dropout)]
+        layers.append(SsmLayer(ssm, config.glu, config.dropout, config.norm))
+        layers.append(FeedForward(dim, config.ff * dim, config.dropout, config.norm))
     return layers
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, StoreError
 from solfa.solvers.config import SolverConfig
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.fabric.devices import gather_objects
@@ -64,6 +64,8 @@ class Kept(Protocol):
     def data_facts(self) -> Mapping[str, Any]: ...
     @property
     def is_first_rank(self) -> bool: ...
+    @property
+    def reads_files(self) -> bool: ...
     def load_pretrained(self, location: str) -> str: ...
 
 
@@ -187,12 +189,24 @@ class Persistence:
         keep = self._kept.cfg.continue_keep
         if path.is_dir() and ((path / LAST).exists() or (path / BEST).exists()):
             path = path / (LAST if keep or not (path / BEST).exists() else BEST)
+        state = self._own_state(path)
+        if state is not None:
+            self._take_over(path, state, keep)
+            return
+        if keep:
+            raise ConfigError(f"continue_keep: {location} is not an experiment's checkpoint; leave out {keep}")
+        logger.info("continue_from: %s", self._kept.load_pretrained(location))
+
+    def _own_state(self, path: Path) -> dict[str, Any] | None:
+        """Read a checkpoint of ours; None if it is something for the solver to load."""
         if not path.is_file():
-            if keep:
-                raise ConfigError(f"continue_keep: {location} is not an experiment's checkpoint; leave out {keep}")
-            logger.info("continue_from: %s", self._kept.load_pretrained(location))
-        else:
-            self._take_over(path, read_state(path), keep)
+            return None
+        try:
+            return read_state(path)
+        except StoreError:
+            if self._kept.reads_files:
+                return None
+            raise
 
     def _take_over(self, path: Path, state: Mapping[str, Any], keep: tuple[str, ...]) -> None:
         wanted = {*self._registry.modules, *(self._registry.optimizers if "optimizer" in keep else ())}

@@ -6,7 +6,10 @@ The data is waveforms in a mono `mulaw` or `linear` dataset. Its grid says how m
 amplitudes they stand for; padding does not count.
 """
 
+import json
+import logging
 import math
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -23,13 +26,19 @@ from solfa.generate.waveform_model import WaveformModel, build_sashimi, waveform
 from solfa.generate.waveforms import WaveformChoices
 from solfa.models.sashimi.config import SashimiModelConfig
 from solfa.models.sashimi.generation import WaveformSampling
+from solfa.models.sashimi.heads import DmlHead
 from solfa.models.sashimi.network import Sashimi, SashimiState, previous_classes
+from solfa.models.sashimi.state_spaces import load_state_spaces
 from solfa.solvers.config import SolverConfig, StageConfig
 from solfa.solvers.fabric.wrappers import is_wrapped_module, unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.loop.update import unsynchronised
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.standard import StandardSolver
+from solfa.spelling import plural
+from solfa.xp.state_file import load_module
+
+logger = logging.getLogger(__name__)
 
 
 class SashimiGenerateConfig(StageConfig):
@@ -63,6 +72,7 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
 
     Config: ClassVar[type[SolverConfig]] = SashimiSolverConfig
     Generator = WaveformModel
+    reads_files: ClassVar[bool] = True
 
     def build_model(self) -> None:
         """Size the network to the data's grid, and initialise its last layer for the head."""
@@ -77,6 +87,21 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         self.register_stateful("model", "optimizer")
         self.register_best("model")
         self.register_ema("model")
+        if self.is_first_rank:
+            logger.info(self.describe())
+
+    def describe(self) -> str:
+        """Say in one line what is trained: the head, its mixtures and classes, how far it hears, its size."""
+        head, grid, batching = self.head, self.codec.grid, self.cfg.dataset
+        mixtures = f" with {plural(head.num_mixtures, 'mixture')}" if isinstance(head, DmlHead) else ""
+        heard = "whole clips"
+        if batching is not None and (seconds := batching.train.segment_seconds or batching.segment_seconds) is not None:
+            heard = f"{segment_frames(seconds, self.codec.frame_rate):,} samples ({seconds:g} s)"
+        size = sum(parameter.numel() for parameter in self.network.parameters())
+        return (
+            f"SaShiMi: {self.cfg.model.output_head.kind} head{mixtures}, {head.num_classes:,} classes ({grid.kind}, "
+            f"{grid.bits} bits, {self.codec.sample_rate:,} Hz), receptive length {heard}, {plural(size, 'parameter')}"
+        )
 
     def best_metric(self) -> str:
         return "bits_per_sample"
@@ -120,6 +145,26 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         sampling = WaveformChoices(**self.cfg.generate.sampling.model_dump())
         return WaveformModel(self.network, self.head, self.codec, sampling)
 
+    def load_pretrained(self, location: str) -> str:
+        """Start from a checkpoint of state-spaces with S4D layers."""
+        path = Path(location).expanduser()
+        if not path.is_file():
+            raise ConfigError(
+                f"continue_from: expected an experiment (//sig/SIG), a checkpoint file, or a .ckpt of state-spaces, "
+                f"found {location}, which does not exist"
+            )
+        loaded = load_state_spaces(path)
+        if (grid := waveform_codec({"codec": loaded.codec}).grid) != self.codec.grid:
+            found = self.codec.grid
+            raise ConfigError(
+                f"dset: {location} was trained on {grid.kind} classes of {grid.bits} bits, found {found.kind} of "
+                f"{found.bits}; set \"dset.train.codec='{loaded.codec}'\""
+            )
+        if changes := _changes(self.cfg.model, loaded.config):
+            raise ConfigError(f"model: {location} is another network; to continue from it, add {' '.join(changes)}")
+        load_module("model", self.network, loaded.state)
+        return f"loaded all {loaded.num_tensors} tensors of {location}; the optimizer and the schedule start fresh"
+
     @property
     def network(self) -> Sashimi:
         """The model itself, without Fabric's wrapper."""
@@ -160,3 +205,12 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         rows = slice(1 if self.is_training else None)
         found = self.head.statistics(outputs[rows], mask[rows])
         return {name: value * count for name, value in found.items()}
+
+
+def _changes(model: SashimiModelConfig, wanted: SashimiModelConfig) -> list[str]:
+    """List the overrides that turn one network into another, leaving what a dataset or training determines."""
+    free = {"num_classes", "dropout", "dt_min", "dt_max", "gradient_checkpointing", "output_head"}
+    found, asked = (config.model_dump(mode="json", exclude=free) for config in (model, wanted))
+    found["output_head"], asked["output_head"] = model.output_head.kind, wanted.output_head.kind
+    spelled = {name: json.dumps(value).replace('"', "").replace(" ", "") for name, value in asked.items()}
+    return [f"model.{name}={spelled[name]}" for name in asked if found[name] != asked[name]]

@@ -8,6 +8,7 @@ import pytest
 from solfa.data.sources.dset import Dset
 from solfa.demo.demo_paths import place_demo
 from solfa.environment.teams import Environment
+from solfa.errors import ConfigError
 from solfa.experiments.run.data import name_of_start, pinned, prepare_data
 from solfa.solvers.config import SolverConfig
 from solfa.store.layout import is_dataset
@@ -48,6 +49,19 @@ def test_a_run_without_data_of_its_own_is_left_alone(tmp_path):
     cfg = SolverConfig.model_validate({"solver": "x", "optim": {"epochs": 1}})
     assert prepare_data(cfg, tmp_path / "xp", environment(tmp_path), {}, is_first=False) is cfg
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("dset", "key"),
+    [
+        ({"train": {"path": "data/songs", "codec": "mulaw"}}, r"dset\.train\.path"),
+        ({"train": "//demo/drums", "valid": "held out", "hold_out": None}, r"dset\.valid\.path"),
+        ({"train": ["data/songs", "more"]}, r"dset\.train"),
+    ],
+)
+def test_a_path_where_nothing_is_names_the_key_to_set(tmp_path, dset, key):
+    with pytest.raises(ConfigError, match=rf"^{key}: .* does not exist; .*{key}=FOLDER"):
+        prepare_data(config(tmp_path, **dset), tmp_path / "xp", environment(tmp_path), {}, is_first=True)
 
 
 @pytest.mark.parametrize("name", ["SOLFA_RUN", "MASTER_PORT", "SLURM_JOB_ID", "TORCHELASTIC_RESTART_COUNT"])

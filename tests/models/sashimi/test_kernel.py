@@ -23,6 +23,7 @@ VARIANTS = {
     "one pool, no wider": {"pool": (2,), "expand": 1, "glu": True},
     "odd widths": {"dim": 13, "expand": 3, "pool": (2, 3), "d_state": 6},
     "wide": {"dim": 72, "pool": (2,), "unet": True},
+    "shifted norms": {"norm": "shifted", "pool": (2,)},
 }
 HEADS = {"categorical": CategoricalHead(V), "dml": DmlHead(V, 3)}
 every_head = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
@@ -219,9 +220,12 @@ def test_a_compiler_that_fails_is_quoted(
     assert "out of paper" in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["double", "dropout"])
+@pytest.mark.parametrize("kind", ["double", "dropout", "norm"])
 def test_models_the_kernel_does_not_know_are_stepped_by_torch(kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    model = make_model().double() if kind == "double" else make_model(dropout=0.1).train()
+    settings = {"double": {}, "dropout": {"dropout": 0.1}, "norm": {"norm": "per_channel"}}[kind]
+    model = make_model(**settings).train(kind == "dropout")
+    model = model.double() if kind == "double" else model
     with caplog.at_level(logging.WARNING):
         assert fused_stepper(model, HEADS["categorical"], 1) is None
-    assert {"double": "float64 on cpu", "dropout": "training mode"}[kind] in caplog.text
+    told = {"double": "float64 on cpu", "dropout": "training mode", "norm": "one per channel"}
+    assert told[kind] in caplog.text

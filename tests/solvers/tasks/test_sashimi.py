@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+import yaml
 
 from solfa.codecs.families.linear import LinearOptions
 from solfa.codecs.families.mulaw import MulawOptions
@@ -28,6 +29,7 @@ from solfa.models.sashimi.network import previous_classes
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.sashimi import SashimiSolver, SashimiSolverConfig
 from solfa.solvers.watchers.protocol import Watcher, Watchers
+from tests.models.sashimi.state_spaces_network import Network, Original, random_state
 from tests.solvers.conftest import check_resume
 from tests.solvers.waveforms import sashimi_values, store_tones
 
@@ -56,8 +58,17 @@ def test_it_learns_far_below_the_bits_of_the_grid(tones: Path, tmp_path: Path, h
     found = solver.history[-1]["valid"]
     assert found["bits_per_sample"] < BITS - 1.5
     assert found["bits_per_sample"] == pytest.approx(found["loss"] / math.log(2))
-    told = {"entropy"} if head == "categorical" else {"scale", "mean", "mixture_entropy", "edge_mass"}
+    told = {"entropy"} if head == "categorical" else {"avg_scale", "avg_mean", "mixture_entropy", "edge_mass"}
     assert told <= set(found) and told <= set(solver.history[-1]["train"])
+
+
+def test_it_says_what_it_trains(tones: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        solver = solver_of(tmp_path, sashimi_values(tones, model__output_head="dml", model__n_mixtures=7))
+    size = sum(parameter.numel() for parameter in solver.network.parameters())
+    assert solver.describe() in caplog.messages
+    for told in ("dml head with 7 mixtures", "64 classes", "receptive length 80 samples", f"{size:,} parameters"):
+        assert told in solver.describe()
 
 
 def test_the_bits_are_those_of_all_samples_and_of_no_padding(tones: Path, tmp_path: Path) -> None:
@@ -180,6 +191,10 @@ def test_the_least_and_the_most_likely_clips_are_rejected(trained: WaveformModel
     ordered = sorted(bits, key=lambda name: bits[name])
     kept = ask(trained, requests, reject_lowest=0.4, reject_highest=0.1)
     assert [clip.name for clip in kept] == ordered[1:6]
+    assert [clip.file_name for clip in kept] == [f"rank-{at:02d}-{ordered[at - 1]}" for at in range(2, 7)]
+    assert [(clip.metadata["rank"], clip.metadata["ranked_clips"]) for clip in kept] == [(at, 10) for at in range(2, 7)]
+    assert [clip.name for clip in ask(trained, requests, sort=True)] == ordered
+    assert all(clip.file_name == clip.name and "rank" not in clip.metadata for clip in ask(trained, requests))
     with pytest.raises(ConfigError, match=r"reject_lowest.*reject_highest.*found 0\.5 and 0\.5"):
         ask(trained, requests, reject_lowest=0.5, reject_highest=0.5)
 
@@ -268,3 +283,32 @@ def test_data_that_are_not_mono_waveforms_get_a_sentence(tones: Path, tmp_path: 
         solver_of(tmp_path, sashimi_values(tones, model__num_classes=256))
     with pytest.raises(ConfigError, match=r"mulaw.*found solfa_24khz"):
         waveform_codec({"array": {}, "codec": "solfa_24khz"})
+
+
+def test_a_checkpoint_of_state_spaces_is_a_start(tones: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    net = Original(bits=BITS, unet=True)
+    torch.save({"state_dict": random_state(net), "hyper_parameters": net.settings}, tmp_path / "loss.ckpt")
+    values = sashimi_values(tones, continue_from=str(tmp_path / "loss.ckpt"), optim__epochs=1, checkpoint__minutes=None)
+    with pytest.raises(ConfigError, match=r"another network.* add model\.dim=4 .*model\.pool=\[2,3\]") as error:
+        solver_of(tmp_path / "other", values).run()
+    overrides = [word.removeprefix("model.").split("=") for word in str(error.value).partition(" add ")[2].split()]
+    values["model"] |= {name: yaml.safe_load(value) for name, value in overrides}
+    solver = solver_of(tmp_path / "xp", values)
+    with caplog.at_level("INFO"):
+        solver.restore()
+    assert f"all {len(random_state(net))} tensors" in caplog.text
+    classes = torch.randint(0, 1 << BITS, (1, 36))
+    with torch.no_grad():
+        assert (solver.network(classes) - Network(net, random_state(net))(classes)).abs().max() < 1e-4
+    wrong = {**values, "continue_keep": ["optimizer"]}
+    with pytest.raises(ConfigError, match="continue_keep"):
+        solver_of(tmp_path / "keep", wrong).run()
+    with pytest.raises(ConfigError, match=r"continue_from: .*nowhere\.ckpt, which does not exist"):
+        solver_of(tmp_path / "nowhere", {**values, "continue_from": "nowhere.ckpt"}).run()
+
+
+def test_a_checkpoint_of_another_grid_is_refused(tones: Path, tmp_path: Path) -> None:
+    net = Original(bits=4)
+    torch.save({"state_dict": random_state(net), "hyper_parameters": net.settings}, tmp_path / "loss.ckpt")
+    with pytest.raises(ConfigError, match=r"mulaw classes of 4 bits, found mulaw of 6; .*dset\.train\.codec"):
+        solver_of(tmp_path / "xp", sashimi_values(tones, continue_from=str(tmp_path / "loss.ckpt"))).run()

@@ -31,8 +31,9 @@ typedef struct {
     Grid grid; /* no mixtures: a categorical head */
 } Network;
 
-/* (x - mean) / deviation over the channels that are none of the padding; the caller's padding is zero and stays so. */
-static void normalize(const float *x, int64_t width, float *out) {
+/* (x - mean) / deviation over the channels that are none of the padding; the caller's padding is zero and stays so.
+ * Returns 1 / deviation. */
+static float normalize(const float *x, int64_t width, float epsilon, float *out) {
     vec totals = {0}, squares = {0};
     int64_t i = 0;
     for (; i + LANES <= width; i += LANES)
@@ -48,18 +49,20 @@ static void normalize(const float *x, int64_t width, float *out) {
     float variance = sum(squares);
     for (; i < width; i++)
         variance += (x[i] - mean) * (x[i] - mean);
-    float scale = 1.0f / sqrtf(variance / width + 1e-5f);
+    float scale = 1.0f / sqrtf(variance / width + epsilon);
     for (i = 0; i < width; i++)
         out[i] = (x[i] - mean) * scale;
+    return scale;
 }
 
-/* With one gain and one bias for all channels. */
+/* With one gain, bias, shift and epsilon for all channels: gain (x - mean + shift) / deviation + bias. */
 static void normalize_channels(const Tier *tier, const float *affine, const float *x, int64_t num_clips) {
     for (int64_t clip = 0; clip < num_clips; clip++) {
         float *out = tier->normed + clip * tier->padded;
-        normalize(x + clip * tier->padded, tier->width, out);
+        float scale = normalize(x + clip * tier->padded, tier->width, affine[3], out);
+        float added = affine[1] + affine[0] * affine[2] * scale;
         for (int64_t i = 0; i < tier->width; i++)
-            out[i] = out[i] * affine[0] + affine[1];
+            out[i] = out[i] * affine[0] + added;
     }
 }
 
@@ -163,7 +166,7 @@ static void step(Network *network, const int64_t *classes, int64_t stride) {
     const float *gain = network->norm, *bias = gain + padded;
     for (int64_t clip = 0; clip < num_clips; clip++) {
         float *out = tier->normed + clip * padded;
-        normalize(network->x + clip * padded, tier->width, out);
+        normalize(network->x + clip * padded, tier->width, 1e-5f, out);
         for (int64_t i = 0; i < tier->width; i++)
             out[i] = out[i] * gain[i] + bias[i];
     }

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from solfa.models.sashimi.kernel.structures import BLOCK, BURST, LANES, PANEL, padded
 from solfa.nn.s4d import S4D
-from solfa.nn.sashimi_blocks import ChannelNorm, FeedForward, SsmLayer
+from solfa.nn.sashimi_blocks import EPSILON, ChannelNorm, FeedForward, ShiftedNorm, SsmLayer
 from solfa.ops.ssm import kernel_of, powers_of
 
 Flat = Float32[Tensor, "_"]
@@ -46,8 +46,15 @@ def pack_state(ssm: S4D, state: Complex[Tensor, "B D Q"]) -> Float32[Tensor, "B 
     return _side_by_side(2 * ssm.system().readout * state).flatten(1)
 
 
-def _pack_norm(norm: ChannelNorm) -> Flat:
-    return F.pad(torch.cat([norm.weight, norm.bias]), (0, BLOCK - 2))
+def _pack_norm(norm: nn.Module) -> Flat:
+    """Return the gain, the bias after the division, the shift before it, and what the variance is increased by."""
+    zero = torch.zeros(1)
+    if isinstance(norm, ShiftedNorm):
+        parts = [norm.gain, zero, norm.shift, zero]
+    else:
+        assert isinstance(norm, ChannelNorm), "the kernel has one gain and one bias for all channels"
+        parts = [norm.weight, norm.bias, zero, torch.full((1,), EPSILON)]
+    return F.pad(torch.cat(parts), (0, BLOCK - len(parts)))
 
 
 def _pack_system(ssm: S4D) -> Flat:

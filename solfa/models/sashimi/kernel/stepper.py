@@ -43,6 +43,8 @@ def _check(model: Sashimi) -> None:
         if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
             found = f"{str(parameter.dtype).removeprefix('torch.')} on {parameter.device}"
             raise NoKernelError(f"the kernel needs float32 on a CPU, but {name} is {found}")
+    if model.config.norm == "per_channel":
+        raise NoKernelError("the kernel has norms with one gain for all channels, but the model has one per channel")
     if model.training and model.config.dropout > 0:
         raise NoKernelError("the kernel has no dropout, but the model is in training mode; call model.eval()")
 
