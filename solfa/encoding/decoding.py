@@ -114,14 +114,24 @@ def _spell(facts: tuple[Any, ...]) -> str:
 def file_names(ids: Iterable[str], extension: str) -> dict[str, PurePosixPath]:
     """Name a file for each id, always below the output folder: `a/b.flac` becomes `a/b.flac.wav`, `a.wav` stays.
 
-    Of two ids that would get the same name, the one that already ends in the extension gets it once more.
+    Of two ids that would get the same name, the one that already ends in the extension gets it once more, and so does
+    a file that would be in the place of another one's folder.
     """
     plain = {clip_id: tree_name(clip_id) for clip_id in ids}
     extended = {name + extension for name in plain.values() if PurePosixPath(name).suffix.lower() != extension}
-    return {
-        clip_id: PurePosixPath(name if name.lower().endswith(extension) and name not in extended else name + extension)
+    names = {
+        clip_id: name if name.lower().endswith(extension) and name not in extended else name + extension
         for clip_id, name in plain.items()
     }
+    folders = {str(folder) for name in names.values() for folder in PurePosixPath(name).parents}
+    taken = folders | set(names.values())
+    for clip_id, name in names.items():
+        if name in folders:
+            while name in taken:
+                name += extension
+            names[clip_id] = name
+            taken.add(name)
+    return {clip_id: PurePosixPath(name) for clip_id, name in names.items()}
 
 
 def originals(source_root: Path, codec: Codec) -> Callable[[Clip], np.ndarray[Any, Any] | None]:

@@ -48,3 +48,10 @@ def test_a_block_cut_short_by_a_kill_is_not_counted(tmp_path: Path) -> None:
         file.write(np.ones(30, np.float32).tobytes()[:-2])
     assert len(soundfile.read(path)[0]) == 100
     assert path.stat().st_size == HEADER_BYTES + 400 + 118
+
+
+def test_a_planted_link_is_replaced_and_not_written_through(tmp_path):
+    (tmp_path / "theirs").write_text("mine")
+    (tmp_path / "x.partial.wav").symlink_to(tmp_path / "theirs")
+    GrowingWav(tmp_path / "x.partial.wav", 8000, 1).close()
+    assert (tmp_path / "theirs").read_text() == "mine" and not (tmp_path / "x.partial.wav").is_symlink()

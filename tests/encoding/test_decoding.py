@@ -36,6 +36,12 @@ def test_every_clip_has_a_file_of_its_own() -> None:
     assert all(len(part.encode()) < 255 and part not in (".", "..") for name in names.values() for part in name.parts)
 
 
+def test_no_file_lies_in_the_place_of_a_folder() -> None:
+    names = file_names(["x", "x.wav/y", "x.wav.wav", "x.wav.wav.wav/z", "x.wav/y.wav/w"], ".wav")
+    folders = {folder for name in names.values() for folder in name.parents}
+    assert len(set(names.values()) | folders) == len(names) + len(folders)
+
+
 def test_clips_of_a_recording_are_joined_to_what_the_codec_makes_of_each(tmp_path: Path) -> None:
     write_tone(tmp_path / "audio/long.wav", 2.5, 8000, hz=200.0)
     write_tone(tmp_path / "audio/short.wav", 0.5, 8000, hz=300.0)
