@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from solfa.environment.stop_signals import Stopped, StopSignals
 from solfa.errors import ConfigError, Interrupted
 from solfa.generate.model import Model
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import DrawsSamples
-from solfa.solvers.loop.stop_signals import Stopped, StopSignals
 from solfa.spelling import plural
 from solfa.ui.clip_files import write_sample
 from solfa.ui.partial_clips import PartialSamples, partial_path, refuse_ambiguous

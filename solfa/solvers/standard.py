@@ -21,6 +21,7 @@ from torch import Tensor
 
 from solfa.data.batching.stage_batches import make_stage_loader
 from solfa.data.sources.stage_source import OpenedSource
+from solfa.environment.stop_signals import Stopped, StopSignals
 from solfa.errors import ConfigError, SolfaError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator
@@ -29,10 +30,10 @@ from solfa.solvers.config import SolverConfig, Stage, StageConfig
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.fabric.devices import gather_objects, spread, start_fabric
 from solfa.solvers.fabric.wrappers import unwrapped
+from solfa.solvers.loop.agreement import agree
 from solfa.solvers.loop.averages import Averages, Metrics
 from solfa.solvers.loop.randomness import own_randomness, seed_all
 from solfa.solvers.loop.stage_loaders import data_facts, endless, from_the_start, open_stages
-from solfa.solvers.loop.stop_signals import Stopped, StopSignals, agree
 from solfa.solvers.loop.update import NotFinite, step_down, unsynchronised
 from solfa.solvers.optim.ema import Ema
 from solfa.solvers.optim.optimizer import build_schedule

@@ -12,8 +12,8 @@ import torch
 
 from solfa.config import parse_config
 from solfa.solvers.fabric.devices import gather_objects, start_fabric
+from solfa.solvers.loop.agreement import agree
 from solfa.solvers.loop.averages import Averages
-from solfa.solvers.loop.stop_signals import agree
 from tests.forked import expect_success, fork_ranks, free_port, launcher_variables
 from tests.solvers.toy import ToyConfig, toy_values
 

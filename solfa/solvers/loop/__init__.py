@@ -1,1 +1,1 @@
-"""The parts of the training loop: one update, means of metrics, stop signals, random states, batches of a stage."""
+"""The parts of the training loop: one update, means of metrics, agreement, random states, batches of a stage."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from solfa.solvers.fabric.wrappers import is_wrapped_module
-from solfa.solvers.loop.stop_signals import agree
+from solfa.solvers.loop.agreement import agree
 from solfa.solvers.optim.optimizer import OptimConfig
 
 if TYPE_CHECKING:
