@@ -55,6 +55,14 @@ def test_an_experiment_is_the_beginning_of_another(tmp_path):
     assert isinstance(invoke("-f", "nosuch").exception, ConfigError)
 
 
+def test_a_dry_run_shows_the_signature_and_the_plan_and_leaves_nothing(tmp_path):
+    result = invoke("solver=own", "optim.epochs=1", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert make_main().get_xp(["solver=own", "optim.epochs=1"]).sig in result.stdout
+    assert "parameters" in result.stderr and "nothing was written" in result.stdout
+    assert not (tmp_path / "dora").exists()
+
+
 def test_clearing_starts_anew_but_only_with_settings_that_are_valid(tmp_path):
     invoke("solver=own", "optim.epochs=1")
     (signature,) = experiments(tmp_path)

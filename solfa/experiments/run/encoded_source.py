@@ -52,10 +52,22 @@ def prepare_dset(dset: Dset, cache_dir: str | Path, listener: Listener | None = 
 def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = None) -> Source:
     """Turn a source into a Solfa dataset, encoding its audio if there is no dataset of it yet."""
     path = Path(source.path).expanduser()
+    found = find_encoded(source, cache_dir)
+    if found is not None:
+        return found
+    dataset, codec = cache_path(source, cache_dir), source.codec
+    assert codec is not None, "find_encoded refuses audio without a codec"
+    _encode(source, codec, path, dataset, _recordings(source), listener)
+    return _encoded(source, dataset)
+
+
+def find_encoded(source: Source, cache_dir: Path) -> Source | None:
+    """Find the Solfa dataset of a source; None if its audio has yet to be encoded."""
+    path = Path(source.path).expanduser()
     if is_dataset(path):
         _refuse_audio_settings(source, path)
         return source
-    recordings = open_source(path, audio_root=_folder(source.audio_root))
+    listed = _recordings(source)
     if source.codec is None:
         raise ConfigError(
             f"{escape_path(path)}: this is audio, and encoding it takes a codec; set e.g. codec: encodec_32khz, "
@@ -63,12 +75,18 @@ def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = 
         )
     if source.manifest is not None:
         raise ConfigError(f"{escape_path(path)}: this is audio, which has no manifest; set manifest to null")
-    listed = listed_versions(recordings)
     dataset = _dataset_beside(path, source.codec, source.segment_seconds, listed)
-    if dataset is None:
+    if dataset is None and _is_up_to_date(cache_path(source, cache_dir), path, listed):
         dataset = cache_path(source, cache_dir)
-        if not _is_up_to_date(dataset, path, listed):
-            _encode(source, source.codec, path, dataset, listed, listener)
+    return None if dataset is None else _encoded(source, dataset)
+
+
+def _recordings(source: Source) -> Versions:
+    path = Path(source.path).expanduser()
+    return listed_versions(open_source(path, audio_root=_folder(source.audio_root)))
+
+
+def _encoded(source: Source, dataset: Path) -> Source:
     return source.model_copy(
         update={"path": str(dataset), "codec": None, "segment_seconds": None, "audio_root": None},
     )

@@ -29,6 +29,7 @@ from solfa.solvers.fabric.wrappers import is_wrapped_module, unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.loop.update import unsynchronised
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.outline import Outline
 from solfa.solvers.standard import StandardSolver
 
 
@@ -77,6 +78,10 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         self.register_stateful("model", "optimizer")
         self.register_best("model")
         self.register_ema("model")
+
+    def outline(self) -> Outline:
+        network, _ = build_sashimi(self.cfg.model, waveform_codec(self.data_facts))
+        return Outline({"model": network}, smaller="use model=sashimi/small, or set model.dim lower")
 
     def best_metric(self) -> str:
         return "bits_per_sample"

@@ -46,6 +46,11 @@ def print_failures(failures: list[tuple[str, str]], most: int = 10) -> None:
         console.print(f"  … and {len(failures) - most} more", highlight=False)
 
 
+def print_next(*commands: str) -> None:
+    """Print what people do next, as commands to copy."""
+    console.print("next: " + "\n      ".join(visible(command) for command in commands), soft_wrap=True, highlight=False)
+
+
 class Bar:
     """A progress bar with a count, a rate and the time left; without a known total, a spinner with a count."""
 
@@ -60,7 +65,7 @@ class Bar:
             TimeRemainingColumn,
         )
 
-        counted = (BarColumn(bar_width=16), MofNCompleteColumn(), TextColumn(unit))
+        counted = (BarColumn(bar_width=16 if errors.width >= 110 else 6), MofNCompleteColumn(), TextColumn(unit))
         left = (TextColumn("ETA"), TimeRemainingColumn())
         self._progress = Progress(
             *(() if has_total else (SpinnerColumn(),)),

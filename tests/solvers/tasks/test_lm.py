@@ -12,6 +12,7 @@ from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.generate import data_codec as codes_module
 from solfa.generate.clip import GeneratedClip
+from solfa.generate.export import export_model
 from solfa.generate.model import load_model
 from solfa.generate.request import ClipRequest
 from solfa.models.lm.conditions import Conditions
@@ -114,7 +115,8 @@ def test_validation_loss_is_the_mean_nats_of_every_code_given_those_laid_out_bef
     assert found["ppl"] == pytest.approx(np.exp(found["loss"]))
 
 
-def test_it_learns_what_follows_and_uses_the_label_to_know_it(songs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["labels", "words"])
+def test_it_learns_what_follows_and_uses_the_label_to_know_it(songs: Path, tmp_path: Path, kind: str) -> None:
     common = {
         "optim__epochs": 1,
         "optim__updates_per_epoch": 150,
@@ -124,7 +126,7 @@ def test_it_learns_what_follows_and_uses_the_label_to_know_it(songs: Path, tmp_p
     }
     # The first frame of a clip does not say its direction: only the label does.
     short = {"dataset__segment_seconds": 0.02, "dataset__train": {"random_start": False}, **common}
-    genre = {"conditioners": {"genre": {"kind": "labels", "source": "genre"}}}
+    genre = {"conditioners": {"genre": {"kind": kind, "source": "genre"}}}
     told = solver_of(tmp_path / "told", lm_values(songs, conditioner=genre, **short))
     untold = solver_of(tmp_path / "untold", lm_values(songs, **short))
     told.run()
@@ -257,6 +259,33 @@ def test_a_trained_experiment_generates_without_its_data(songs: Path, tmp_path: 
     for name, value in solver.network.state_dict().items():
         if isinstance(value, torch.Tensor):
             assert torch.equal(value, alone.network.state_dict()[name])
+
+
+def test_words_need_nothing_but_the_weights(songs: Path, tmp_path: Path) -> None:
+    words = {"conditioners": {"style": {"kind": "words", "source": "genre", "fuse": "sum"}}, "guidance_dropout": 0.2}
+    values = lm_values(songs, conditioner=words, optim__updates_per_epoch=40, optim__epochs=1)
+    solver_of(tmp_path / "xp", values).run()
+    (tmp_path / "xp" / "config.json").write_text(json.dumps(values))
+    exported = load_model(export_model(tmp_path / "xp", tmp_path / "exported"))
+    assert exported.info.conditions == {"style": "words"}
+    options = {"seconds": 0.3, "seed": 1, "guidance_scale": 3.0}
+    clips = [
+        load_model(tmp_path / "xp").generate("going up", **options)[0],
+        exported.generate("going up", **options)[0],
+    ]
+    assert np.array_equal(clips[0].audio, clips[1].audio)
+    falling = exported.generate("down", **options)[0]
+    assert not np.array_equal(clips[0].audio, falling.audio)
+
+
+@pytest.mark.parametrize("kind", [{"kind": "labels"}, {"kind": "number", "min": 0, "max": 1}, {"kind": "words"}])
+def test_a_column_that_no_clip_has_is_answered_with_those_there_are(
+    songs: Path, tmp_path: Path, kind: dict[str, Any]
+) -> None:
+    conditions = {"conditioners": {"mood": {"source": "gender", **kind}}}
+    expected = r"conditioners\.mood\.source: .*'gender'.*did you mean 'genre'.*bpm, genre.*mood\.source=COLUMN"
+    with pytest.raises(ConfigError, match=expected):
+        solver_of(tmp_path, lm_values(songs, conditioner=conditions))
 
 
 def test_validation_sees_every_frame_of_the_held_out_clips_once(songs: Path, tmp_path: Path) -> None:
