@@ -22,6 +22,7 @@ FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "your quota of the disk 
 _LIMIT = {errno.EFBIG: "the file is larger than this system or shell allows (`ulimit -f`)"}
 _CPU = re.compile(r"DefaultCPUAllocator: (can't allocate|not enough) memory: you tried to allocate (?P<bytes>\d+)")
 _CUDA = re.compile(r"out of memory.*?Tried to allocate (?P<size>[\d.]+ \w+)", re.DOTALL)
+_TRACEBACK = "the traceback"
 OUT_OF_MEMORY, NO_SPACE = "out of memory", "no space"
 
 
@@ -53,13 +54,14 @@ def fault_sentence(error: BaseException, advice: Mapping[str, str] | None = None
 
     `advice` may say what helps against `OUT_OF_MEMORY` and `NO_SPACE`, if no note does.
     """
-    advice = advice or {}
-    notes = list(getattr(error, "__notes__", []))
+    advice, notes = advice or {}, list(getattr(error, "__notes__", []))
+    is_advised = any(not note.startswith(_TRACEBACK) for note in notes)
     if (what := memory_fault(error)) is not None:
         hint = advice.get(OUT_OF_MEMORY, "close other programs, or use a machine with more memory")
-        parts = [what, *([] if notes else [hint])]
+        parts = [what] if is_advised else [what, hint]
     elif (what := disk_fault(error)) is not None:
-        parts = [what, *([] if notes else [advice.get(NO_SPACE, "free some space and run the same command again")])]
+        hint = advice.get(NO_SPACE, "free some space and run the same command again")
+        parts = [what] if is_advised else [what, hint]
     elif isinstance(error, OSError):
         parts = [(f"{error.filename}: " if error.filename else "") + (error.strerror or str(error))]
     else:
@@ -69,7 +71,7 @@ def fault_sentence(error: BaseException, advice: Mapping[str, str] | None = None
 
 def note_traceback(error: BaseException, environ: Mapping[str, str], name: str) -> None:
     """Write the traceback of an error to a file, and note on the error where it is, unless a note says so already."""
-    if any("traceback" in note for note in getattr(error, "__notes__", [])):
+    if any(note.startswith(_TRACEBACK) for note in getattr(error, "__notes__", [])):
         return
     text = "".join(traceback.format_exception(error))
     file = f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{os.getpid()}.log"
@@ -79,9 +81,14 @@ def note_traceback(error: BaseException, environ: Mapping[str, str], name: str) 
             (folder / file).write_text(text, encoding="utf-8")
         except OSError:
             continue  # this disk may be the full one
-        error.add_note(f"the traceback is in {folder / file}")
+        error.add_note(traceback_note(folder / file))
         return
-    error.add_note(f"its traceback could not be written anywhere:\n{text}")
+    error.add_note(f"{_TRACEBACK} could not be written anywhere:\n{text}")
+
+
+def traceback_note(log: Path) -> str:
+    """Say where a traceback is, as a note on its error."""
+    return f"{_TRACEBACK} is in {log}"
 
 
 def _log_folders(environ: Mapping[str, str]) -> Iterator[Path]:

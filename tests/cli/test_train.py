@@ -93,3 +93,16 @@ def test_a_mistake_is_answered_before_anything_is_made(arguments, sentence, tmp_
 def test_help_has_examples():
     text = invoke("--help").output
     assert "solfa train solver=lm/debug" in text and "SOLFA_SEARCH_PATH" in text
+
+
+def test_an_unexpected_error_is_a_sentence_that_says_where_its_traceback_is(tmp_path, solfa_main):
+    code, output = solfa_main("train", "solver=own", "fail=true")
+    assert code == 1 and "RuntimeError: asked to fail" in output and "Traceback" not in output
+    (log,) = (tmp_path / "dora").rglob("solver.log.0")
+    assert str(log) in output and "Traceback" in log.read_text()
+
+
+def test_what_people_type_next_is_said_after_training():
+    result = invoke("solver=own", "optim.epochs=1")
+    assert "next: solfa info " in result.stdout
+    assert "solfa generate" not in result.stdout  # this solver has nothing to generate with

@@ -8,7 +8,7 @@ from pathlib import Path
 from dora.distrib import set_distrib_env
 from dora.xp import XP
 
-from solfa.environment.faults import disk_fault, memory_fault
+from solfa.environment.faults import disk_fault, memory_fault, traceback_note
 from solfa.environment.ranks import Rank, read_rank
 from solfa.environment.teams import Environment
 from solfa.errors import SolfaError
@@ -67,7 +67,7 @@ def what_to_do(error: Exception, folder: Path, rank: int = 0) -> list[str]:
     kept = f"the last good state is in {folder / LAST}, and the same command continues from it"
     return [
         *notes,
-        f"the traceback is in {log_path(folder, rank)}",
+        traceback_note(log_path(folder, rank)),
         *([kept] if (folder / LAST).is_file() else []),
     ]
 
