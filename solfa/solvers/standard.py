@@ -27,7 +27,7 @@ from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator
 from solfa.generate.request import ClipRequest
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
-from solfa.solvers.experiment import Experiment, PlanTold
+from solfa.solvers.experiment import Experiment
 from solfa.solvers.fabric.devices import gather_objects, spread, start_fabric
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.agreement import agree
@@ -39,7 +39,7 @@ from solfa.solvers.optim.ema import Ema
 from solfa.solvers.optim.optimizer import build_schedule
 from solfa.solvers.optim.schedules import Schedule
 from solfa.solvers.plan.outline import Outline
-from solfa.solvers.plan.run_plan import make_plan
+from solfa.solvers.plan.run_plan import tell_plan
 from solfa.solvers.state.checkpoints import Persistence, RunPosition
 from solfa.solvers.state.registry import Registry, check_modules, load_state
 
@@ -111,10 +111,11 @@ class StandardSolver(Generic[C]):
         with torch.device("meta"), own_randomness("outline"):
             outline = self.outline()
         if outline is not None:
-            self._tell_plan(outline)
+            tell_plan(cfg, experiment, self.fabric, outline, self.sources)
         self.build_model()
         if outline is None:
-            self._tell_plan(Outline(self._registry.modules, tuple(self._registry.ema)))
+            built = Outline(self._registry.modules, tuple(self._registry.ema))
+            tell_plan(cfg, experiment, self.fabric, built, self.sources)
         seed_all("train", cfg.seed, self.fabric.global_rank)
         for name, value in spread(self.fabric, self._registry.modules, self._registry.optimizers).items():
             setattr(self, name, value)
@@ -123,17 +124,6 @@ class StandardSolver(Generic[C]):
         }
         self.start_ema()
         self._persistence = Persistence(self, self._registry)
-
-    def _tell_plan(self, outline: Outline) -> None:
-        """Say what the run takes, before it is allocated, and refuse what cannot fit; a dry run ends here."""
-        plan = make_plan(self.cfg, self.experiment.signature, self.fabric, outline, self.sources)
-        if self.is_first_rank:
-            self.experiment.watcher.planned(plan.facts())
-        plan.refuse()
-        for sentence in plan.warnings() if self.is_first_rank else ():
-            logger.warning("%s", sentence)
-        if self.experiment.is_dry:
-            raise PlanTold
 
     # What a task defines.
 

@@ -3,6 +3,7 @@
 What cannot fit is refused with the setting to change; what would take days on a CPU is a warning.
 """
 
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -16,11 +17,14 @@ from solfa.environment.memory import device_memory
 from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError
 from solfa.solvers.config import SolverConfig, Stage
+from solfa.solvers.experiment import Experiment, PlanTold
 from solfa.solvers.plan.outline import MemoryNeeds, Outline, memory_needs
 from solfa.spelling import count, duration, plural, short, size
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+logger = logging.getLogger(__name__)
 
 SLOW_SECONDS = 2 * 86400.0
 """A run that takes longer on a CPU gets a warning."""
@@ -152,6 +156,21 @@ class RunPlan:
             return f"set dataset.batch_size={self.num_processes} and dataset.segment_seconds lower"
         accumulate = self.cfg.optim.accumulate * parts
         return f"set dataset.batch_size={batch // parts} optim.accumulate={accumulate}, which learns the same"
+
+
+def tell_plan(
+    cfg: SolverConfig, experiment: Experiment, fabric: "Fabric", outline: Outline, sources: Mapping[Stage, OpenedSource]
+) -> None:
+    """Say what a run takes, before it is allocated, and refuse what cannot fit; a dry run ends here."""
+    plan = make_plan(cfg, experiment.signature, fabric, outline, sources)
+    is_first = fabric.global_rank == 0
+    if is_first:
+        experiment.watcher.planned(plan.facts())
+    plan.refuse()
+    for sentence in plan.warnings() if is_first else ():
+        logger.warning("%s", sentence)
+    if experiment.is_dry:
+        raise PlanTold
 
 
 def make_plan(
