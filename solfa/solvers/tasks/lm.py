@@ -1,12 +1,13 @@
 """Train a codec language model: cross-entropy per codebook on laid-out codes, and clips to listen to."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from torch import nn
 
 from solfa.config import nearest
-from solfa.data.attributes import attribute_rows, drop_attributes
+from solfa.data.attributes import CAPTION, attribute_rows, drop_attributes
 from solfa.data.batching.collation import Batch
 from solfa.data.batching.modes import Pad
 from solfa.data.sources.columns import STORED_COLUMNS
@@ -35,6 +36,8 @@ from solfa.solvers.tasks.shared_codes import (
 )
 from solfa.xp.state_file import load_module
 
+logger = logging.getLogger(__name__)
+
 
 class LMConfig(SolverConfig):
     """A codec language model and its conditioners."""
@@ -47,9 +50,11 @@ class LMConfig(SolverConfig):
 
 
 def expect_columns(sources: Mapping[str, str], data: OpenedSource) -> None:
-    """Refuse a condition on a column that no clip has; a caption may come with a table later."""
+    """Refuse a condition on a column that no clip has, and warn if it is on captions and there are none."""
     known = data.column_names() - {*STORED_COLUMNS}
     for name, column in sources.items():
+        if column == CAPTION and not any(data.values(CAPTION)):
+            logger.warning("conditioner %s: no training clip has a caption, so the model cannot learn from it", name)
         if column in STORED_COLUMNS or column in known:
             continue
         there = f"the dataset has {', '.join(sorted(known))}" if known else "the dataset has no metadata columns"
@@ -82,6 +87,7 @@ class LMSolver(StandardSolver[LMConfig]):
 
     def outline(self) -> Outline:
         self.array = codes_array(self.data_facts)
+        expect_columns(self.cfg.conditioner.sources, self.sources["train"])
         network = self._build_network()
         config = network.lm.config
         rows = self.cfg.dataset.rows("train", self.sources["train"]) if self.cfg.dataset is not None else None
@@ -147,7 +153,6 @@ class LMSolver(StandardSolver[LMConfig]):
 
     def _build_network(self) -> ConditionedLM:
         assert self.array.codebook_size is not None
-        expect_columns(self.cfg.conditioner.sources, self.sources["train"])
         size = self.array.width, self.array.codebook_size
         return build_conditioned_lm(self.cfg.model, self.cfg.conditioner, *size, self.sources["train"].values)
 
