@@ -13,6 +13,7 @@ from typing import Any
 
 from dora.xp import XP
 
+from solfa.experiments.compose.default_solver import compose_here
 from solfa.experiments.compose.experiment_main import ExperimentMain
 from solfa.experiments.processes.ddp import supply_dora
 from solfa.experiments.run.execution import run_experiment
@@ -31,13 +32,14 @@ def train(overrides: Sequence[str] = (), *, clear: bool = False, **settings: Any
     """Train an experiment in this process, or continue it, and return the finished run.
 
     `overrides` are written as on the command line, `settings` are top-level keys by name; both determine the signature.
+    Without a solver among them, the one that suits this machine is used.
     `clear` deletes what an earlier run of the same experiment left. After an interruption, the same call resumes.
 
     >>> run = solfa.train(["solver=lm/debug", "optim.epochs=1"], device="cpu")   # doctest: +SKIP
     >>> run.history[-1]["valid"]["loss"], run.model.generate(seconds=1)          # doctest: +SKIP
     """
     named = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
-    experiment = main.compose([*overrides, *named])
+    experiment, _ = compose_here(main, [*overrides, *named])
     main.check(experiment, is_cleared=clear)
     if clear:
         main.clear(experiment)

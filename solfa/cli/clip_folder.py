@@ -14,7 +14,7 @@ from solfa.generate.stream import DrawsSamples
 from solfa.spelling import plural
 from solfa.ui.clip_files import write_sample
 from solfa.ui.partial_clips import PartialSamples, partial_path, refuse_ambiguous
-from solfa.ui.terminal.console import Bar, console, progress_bar, visible
+from solfa.ui.terminal.console import Bar, console, errors, progress_bar, visible
 
 _MOST_NAMES = 3
 """How many files a message names before it says "and N more"."""
@@ -67,7 +67,7 @@ def _stream(
     """Generate into files that play while they grow; a signal stops it after the current block."""
     refuse_ambiguous([request.name for request in requests])
     written: list[str] = []
-    with StopSignals() as signals, PartialSamples(out) as partial:
+    with StopSignals(_say) as signals, PartialSamples(out) as partial:
 
         def on_step(done: int, total: int) -> None:
             bar(done, total)
@@ -84,6 +84,10 @@ def _stream(
         except Stopped as stopped:
             raise Interrupted(_what_is_there(len(written), list(partial.paths.values())), stopped.exit_code) from None
     return written
+
+
+def _say(sentence: str) -> None:
+    errors.print(sentence, highlight=False)  # above the bar
 
 
 def _what_is_there(written: int, begun: Sequence[Path]) -> str:

@@ -1,7 +1,8 @@
 """The `solfa` command: its subcommands, and how errors become sentences and exit codes.
 
-Exit codes: 0 done, 1 stopped or found problems, 2 bad input, 128 plus its number for a signal (130: Ctrl-C). Commands
-import what they need when they run, so `solfa --help` is instant.
+Exit codes: 0 done, 1 stopped or found problems, 2 bad input, 128 plus its number for a signal (130: Ctrl-C). An error
+that nobody expected is a sentence, too, with its traceback in a log. Commands import what they need when they run, so
+`solfa --help` is instant.
 """
 
 import os
@@ -24,12 +25,17 @@ from solfa.cli import (
     train,
 )
 from solfa.cli.flags import command_of, in_flags
-from solfa.environment.memory import allocation_fault
+from solfa.environment.faults import OUT_OF_MEMORY, fault_sentence, note_traceback
 from solfa.errors import SolfaError, exit_code
 from solfa.ui.terminal.console import errors, visible
 from solfa.version import __version__
 
 INTERRUPTED = 130
+ADVICE = {
+    "generate": {OUT_OF_MEMORY: "ask for fewer clips at once (--num) or shorter ones (--seconds)"},
+    "encode": {OUT_OF_MEMORY: "use fewer processes (--num-encoders) or shorter segments (--segment-seconds)"},
+}
+"""What helps a command that ran out of memory."""
 
 app = typer.Typer(
     name="solfa",
@@ -80,14 +86,12 @@ def main() -> None:
         # Whoever read our output has gone (`solfa status … | head`); nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except (MemoryError, RuntimeError) as error:
-        fault = allocation_fault(error)
-        if fault is None:
-            raise
-        _leave(fault, 1)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _leave(f"{where}{error.strerror or error}", 1)
+    except Exception as error:
+        command = command_of(typer.main.get_command(app), sys.argv[1:])
+        name = str(command.name) if command is not None else "solfa"
+        if not isinstance(error, OSError):  # which says itself what is wrong with which file
+            note_traceback(error, os.environ, name)
+        _leave(fault_sentence(error, ADVICE.get(name)), 1)
     except SystemExit as leaving:
         if leaving.code == INTERRUPTED:  # what Typer makes of Ctrl-C
             _leave("interrupted; run the same command to continue", INTERRUPTED)

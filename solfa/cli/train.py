@@ -1,15 +1,23 @@
 """`solfa train`: run an experiment in one process or several."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.ui.terminal.console import console, visible
+from solfa.ui.terminal.console import console, print_next, visible
+
+if TYPE_CHECKING:
+    from dora.xp import XP
+
+    from solfa.experiments.compose.experiment_main import ExperimentMain
+    from solfa.solvers.standard import StandardSolver
 
 EXAMPLES = """
 [bold]Examples[/]
 
   solfa train solver=lm/debug
+
+  solfa train dset.train=music.solfa --dry-run
 
   solfa train solver=lm/base dset=mine optim.epochs=50 device=cuda
 
@@ -18,8 +26,8 @@ EXAMPLES = """
   solfa train -f SIG optim.optimizer.lr=1e-4
 
 An experiment is identified by its overrides of the files in conf/, and the same command resumes it. `dora run` with
-the same overrides is the same experiment. To add your own YAML, lay out a folder like solfa/conf and list it in
-SOLFA_SEARCH_PATH.
+the same overrides is the same experiment. Without a solver, the one that suits this machine is added to them. To add
+your own YAML, lay out a folder like solfa/conf and list it in SOLFA_SEARCH_PATH.
 """
 
 
@@ -41,6 +49,9 @@ def train(
         str | None, typer.Option("-f", "--from-sig", metavar="SIG", help="Start from the overrides of this experiment.")
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Delete the experiment's folder and start over.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and show what it would take; write nothing.")
+    ] = False,
 ) -> None:
     """Train a model in the folder of its experiment, or resume training."""
     import os
@@ -48,22 +59,51 @@ def train(
     from solfa.cli.dora_main import load_main
     from solfa.environment.ranks import read_rank
     from solfa.errors import ConfigError
+    from solfa.experiments.compose.default_solver import ChosenRun, compose_here
     from solfa.xp.record import find_experiment
 
     main, rank = load_main(), read_rank(os.environ)
     if clear and rank.world_size > 1:
         raise ConfigError("--clear: not possible while several processes start; clear first, with one process")
-    before: list[str] = []
     if from_sig is not None:
-        before = list(main.get_argv_from_sig(find_experiment(main.environment.xps_dir, from_sig).name))
-    xp = main.compose([*before, *(overrides or [])])
+        before = main.get_argv_from_sig(find_experiment(main.environment.xps_dir, from_sig).name)
+        xp, reason = ChosenRun(main.compose([*before, *(overrides or [])]))
+    else:
+        xp, reason = compose_here(main, overrides or [])
     main.check(xp, is_cleared=clear)
     if rank.rank == 0:
         console.print(f"experiment [bold]{xp.sig}[/] in {visible(str(xp.folder))}", soft_wrap=True, highlight=False)
+        if reason:
+            console.print(reason, soft_wrap=True, highlight=False)
+    if dry_run:
+        _show(main, xp)
+        return
     if clear:
         main.clear(xp)
     if (ddp or ddp_workers is not None) and rank.world_size == 1:
         from solfa.experiments.processes.ddp import start_workers
 
-        raise typer.Exit(start_workers(main, xp, ddp_workers))
-    main.start(xp)
+        code = start_workers(main, xp, ddp_workers)
+        if code:
+            raise typer.Exit(code)
+    else:
+        main.start(xp)
+    if rank.rank == 0:
+        _say_next(xp.sig, main.settings(xp).solver)
+
+
+def _show(main: "ExperimentMain", xp: "XP") -> None:
+    """Show what a run would take."""
+    from solfa.experiments.run.dry_run import dry_run
+    from solfa.ui.terminal.training_view import TerminalWatcher
+
+    dry_run(xp, main.settings(xp), main.environment, TerminalWatcher())
+    console.print("dry run: nothing was written")
+
+
+def _say_next(signature: str, solver: "type[StandardSolver[Any]]") -> None:
+    """Name the commands that people type after training."""
+    commands = [f"solfa info {signature}"]
+    if solver.Generator is not None:
+        commands.insert(0, f"solfa generate {signature} --seconds 5 --num 2 --out clips/")
+    print_next(*commands)

@@ -15,6 +15,7 @@ from solfa.generate.catalogue import GENERATORS
 from solfa.generate.model import Model, build_model, find_folder, load_model
 from solfa.generate.trained_folder import IMPORTED, Trained, exported_config, read_trained
 from solfa.models.codec.codec_files import save_codec_model
+from solfa.models.conditioners.set import TEXT_KINDS
 from solfa.models.lm.conditioned import ConditionedLM
 from solfa.models.lm.musicgen_export import export_musicgen
 from solfa.pretrained.directory import write_checkpoint
@@ -86,7 +87,7 @@ def _write_card(folder: Path, name: str, trained: Trained, model: Model) -> None
         "epoch": info.epoch,
         **{name: value for name, value in trained.about.items() if str(value) and name not in ("epoch",)},
     }
-    told = 'text="...", ' if "text" in info.conditions.values() else ""
+    told = 'text="...", ' if TEXT_KINDS.intersection(info.conditions.values()) else ""
     write_card(
         folder,
         title=name,

@@ -15,7 +15,7 @@ from solfa.generate.data_codec import DataCodec, codes_array
 from solfa.generate.generator import OnStep
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import OnAudio
-from solfa.models.conditioners.set import ConditionsConfig
+from solfa.models.conditioners.set import TEXT_KINDS, ConditionsConfig
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.generation import GenerationSettings
 from solfa.models.lm.network import CodecLM, CodecLMConfig, cross_entropy, inputs_and_targets
@@ -109,7 +109,7 @@ class LanguageModel:
 
     def _text_condition(self) -> str:
         """Find the condition that a text belongs to; there must be exactly one."""
-        texts = [name for name, kind in self.conditions.items() if kind == "text"]
+        texts = [name for name, kind in self.conditions.items() if kind in TEXT_KINDS]
         if len(texts) != 1:
             known = ", ".join(self.conditions) or "nothing"
             raise ConfigError(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from solfa.models.conditioners.protocol import Conditioner
     from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
     from solfa.models.conditioners.text import TextConfig
+    from solfa.models.conditioners.words import WordsConfig
     from solfa.models.lm.conditions import Conditions
     from solfa.models.lm.generation import GenerationSettings, generate
     from solfa.models.lm.musicgen import LoadedMusicgen, load_musicgen, save_musicgen
@@ -52,6 +53,7 @@ else:
             "solfa.models.conditioners.protocol": ["Conditioner"],
             "solfa.models.conditioners.set": ["ConditionerSet", "ConditionsConfig"],
             "solfa.models.conditioners.text": ["TextConfig"],
+            "solfa.models.conditioners.words": ["WordsConfig"],
             "solfa.models.lm.conditions": ["Conditions"],
             "solfa.models.lm.generation": ["GenerationSettings", "generate"],
             "solfa.models.lm.musicgen": ["LoadedMusicgen", "load_musicgen", "save_musicgen"],
@@ -132,6 +134,7 @@ __all__ = [
     "Texts",
     "TextsConfig",
     "WaveformSampling",
+    "WordsConfig",
     "build_mot",
     "cross_entropy",
     "generate",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from solfa.solvers.fabric.wrappers import unwrapped
     from solfa.solvers.loop.averages import Metrics
     from solfa.solvers.optim.optimizer import OptimConfig, build_optimizer
+    from solfa.solvers.plan.outline import Outline
     from solfa.solvers.standard import StandardSolver
     from solfa.solvers.tasks.compression import CompressionSolver
     from solfa.solvers.tasks.lm import LMSolver
@@ -27,6 +28,7 @@ else:
             "solfa.solvers.fabric.wrappers": ["unwrapped"],
             "solfa.solvers.loop.averages": ["Metrics"],
             "solfa.solvers.optim.optimizer": ["OptimConfig", "build_optimizer"],
+            "solfa.solvers.plan.outline": ["Outline"],
             "solfa.solvers.standard": ["StandardSolver"],
             "solfa.solvers.tasks.compression": ["CompressionSolver"],
             "solfa.solvers.tasks.lm": ["LMSolver"],
@@ -45,6 +47,7 @@ __all__ = [
     "Metrics",
     "MoTSolver",
     "OptimConfig",
+    "Outline",
     "SashimiSolver",
     "SolverConfig",
     "StageConfig",

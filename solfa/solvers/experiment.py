@@ -10,6 +10,10 @@ from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.xp.layout import HISTORY, stage_path
 
 
+class PlanTold(Exception):  # noqa: N818 - nothing is wrong: it ends a dry run
+    """Raised while a solver is built for a dry run, before anything is written."""
+
+
 class Experiment(NamedTuple):
     """An experiment is its folder; the signature is its name.
 
@@ -19,6 +23,8 @@ class Experiment(NamedTuple):
     folder: Path
     signature: str
     watcher: Watcher = Watchers(())
+    is_dry: bool = False
+    """Building a solver ends with `PlanTold` once its watcher knows what the run would take."""
 
     def write_history(self, history: Sequence[Mapping[str, Mapping[str, float]]]) -> None:
         """Write the metrics of all epochs, stage by stage, where Dora looks for them."""

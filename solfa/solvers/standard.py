@@ -11,7 +11,7 @@ Everything else has a default that you can override: `build_dataloaders`, `best_
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
@@ -38,6 +38,8 @@ from solfa.solvers.loop.update import NotFinite, step_down, unsynchronised
 from solfa.solvers.optim.ema import Ema
 from solfa.solvers.optim.optimizer import build_schedule
 from solfa.solvers.optim.schedules import Schedule
+from solfa.solvers.plan.outline import Outline
+from solfa.solvers.plan.run_plan import tell_plan
 from solfa.solvers.state.checkpoints import Persistence, RunPosition
 from solfa.solvers.state.registry import Registry, check_modules, load_state
 
@@ -100,7 +102,7 @@ class StandardSolver(Generic[C]):
         self.data_facts: dict[str, Any] = {}
         """What the model needs to know about its data, in plain values; stored with the weights."""
         self._registry = Registry(self._attribute, partial(setattr, self))
-        self._signals = StopSignals()
+        self._signals = StopSignals(self._acknowledge)
         self._stage: Stage | None = None
         self._batch: Any = None
         self._accumulates = False
@@ -109,7 +111,14 @@ class StandardSolver(Generic[C]):
         # The same on every process, so that all start from the same weights.
         seed_all("build", cfg.seed)
         self.build_dataloaders()
+        with torch.device("meta"), own_randomness("outline"):
+            outline = self.outline()
+        if outline is not None:
+            tell_plan(cfg, experiment, self.fabric, outline, self.sources)
         self.build_model()
+        if outline is None:
+            built = Outline(self._registry.modules, tuple(self._registry.ema))
+            tell_plan(cfg, experiment, self.fabric, built, self.sources)
         seed_all("train", cfg.seed, self.fabric.global_rank)
         for name, value in spread(self.fabric, self._registry.modules, self._registry.optimizers).items():
             setattr(self, name, value)
@@ -124,6 +133,13 @@ class StandardSolver(Generic[C]):
     def build_model(self) -> None:
         """Create the networks and optimisers as attributes, and register them."""
         raise NotImplementedError
+
+    def outline(self) -> Outline | None:
+        """Describe what `build_model` will build; networks made here have shapes and no numbers.
+
+        None, if only building them can tell: then the plan of the run is told after that.
+        """
+        return None
 
     def run_step(self, idx: int, batch: Any, metrics: Metrics) -> Metrics:
         """Compute the loss of a batch, call `self.update(loss)` when `self.is_training`, and return the metrics."""
@@ -250,7 +266,7 @@ class StandardSolver(Generic[C]):
     def draw_clips(self, generator: ClipGenerator, requests: Sequence[ClipRequest]) -> list[GeneratedClip]:
         """Draw each process's share of the clips, and pass all of them to the run's watcher."""
         mine = requests[self.fabric.global_rank :: self.fabric.world_size]
-        drawn = list(generator.draw(mine, {}, lambda done, total: self.stop_if_asked()))
+        drawn = list(generator.draw(mine, {}, self._drawing()))
         everyone = [clip for clips in gather_objects(self.fabric, drawn) for clip in clips]
         if self.is_first_rank:
             self.experiment.watcher.clips("generate", self.epoch, everyone)
@@ -446,8 +462,31 @@ class StandardSolver(Generic[C]):
             self.experiment.watcher.stage_started(stage, self.epoch, total)
 
     def _show(self, done: int, total: int, averages: Averages) -> None:
-        if self.is_first_rank and (done % self.cfg.logging.log_updates == 0 or done == total):
+        if not self.is_first_rank:
+            return
+        if done % self.cfg.logging.log_updates == 0 or done == total:
             self.experiment.watcher.step(done, averages.means())
+        else:
+            self.experiment.watcher.tick(done)
+
+    def _drawing(self) -> Callable[[int, int], None]:
+        """Follow the drawing of clips, and leave it on a signal."""
+        announced = False
+
+        def on_step(done: int, total: int) -> None:
+            nonlocal announced
+            self.stop_if_asked()
+            if not announced:
+                announced = True
+                self._announce("generate", total)
+            if self.is_first_rank:
+                self.experiment.watcher.tick(done)
+
+        return on_step
+
+    def _acknowledge(self, sentence: str) -> None:
+        if self.is_first_rank:
+            self.experiment.watcher.stopping(sentence)
 
 
 def _is_due(config: StageConfig, epoch: int, last: bool) -> bool:

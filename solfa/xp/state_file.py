@@ -19,11 +19,13 @@ FORMAT = 1
 
 
 def write_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Replace a file with a new state; a process killed here leaves the old one."""
+    """Replace a file with a new state; a process killed here leaves the old one, and so does a full disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        torch.save({"format": FORMAT, **state}, temporary)
+        # Through a file of Python's: torch's own says only that writing failed, and not why.
+        with temporary.open("wb") as file:
+            torch.save({"format": FORMAT, **state}, file)
         sync(temporary)
         crash_point("checkpoint:before-rename")
         temporary.replace(path)

@@ -55,6 +55,14 @@ def test_an_experiment_is_the_beginning_of_another(tmp_path):
     assert isinstance(invoke("-f", "nosuch").exception, ConfigError)
 
 
+def test_a_dry_run_shows_the_signature_and_the_plan_and_leaves_nothing(tmp_path):
+    result = invoke("solver=own", "optim.epochs=1", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert make_main().get_xp(["solver=own", "optim.epochs=1"]).sig in result.stdout
+    assert "parameters" in result.stderr and "nothing was written" in result.stdout
+    assert not (tmp_path / "dora").exists()
+
+
 def test_clearing_starts_anew_but_only_with_settings_that_are_valid(tmp_path):
     invoke("solver=own", "optim.epochs=1")
     (signature,) = experiments(tmp_path)
@@ -85,3 +93,16 @@ def test_a_mistake_is_answered_before_anything_is_made(arguments, sentence, tmp_
 def test_help_has_examples():
     text = invoke("--help").output
     assert "solfa train solver=lm/debug" in text and "SOLFA_SEARCH_PATH" in text
+
+
+def test_an_unexpected_error_is_a_sentence_that_says_where_its_traceback_is(tmp_path, solfa_main):
+    code, output = solfa_main("train", "solver=own", "fail=true")
+    assert code == 1 and "RuntimeError: asked to fail" in output and "Traceback" not in output
+    (log,) = (tmp_path / "dora").rglob("solver.log.0")
+    assert str(log) in output and "Traceback" in log.read_text()
+
+
+def test_what_people_type_next_is_said_after_training():
+    result = invoke("solver=own", "optim.epochs=1")
+    assert "next: solfa info " in result.stdout
+    assert "solfa generate" not in result.stdout  # this solver has nothing to generate with

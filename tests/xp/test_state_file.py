@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+from solfa.environment.faults import disk_fault
 from solfa.errors import StoreError
 from solfa.xp.layout import copied_epochs, copy_path
 from solfa.xp.state_file import read_state, remove_leftovers, superfluous, write_state
@@ -156,3 +158,17 @@ def test_leftovers_are_removed_and_everything_else_stays(tmp_path: Path) -> None
         (tmp_path / name).touch()
     remove_leftovers(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+
+
+def test_a_disk_without_space_leaves_the_last_state_and_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    write_state(path, {"number": 1})
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
+    try:
+        with pytest.raises((OSError, RuntimeError)) as raised:
+            write_state(path, {"weights": torch.zeros(10**6)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert disk_fault(raised.value) is not None
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]

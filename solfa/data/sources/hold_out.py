@@ -3,6 +3,7 @@
 Whole recordings are held out, not clips: the segments of one recording are alike and must not end up on both sides.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -52,6 +53,10 @@ class HoldOut(Config):
             found += clips_of[recording]
         return chosen
 
+    def least_fraction(self, clips_of: Counter[str]) -> float:
+        """Return a fraction, in hundredths, that takes at least one recording."""
+        return math.ceil(100 * min(map(self._key, clips_of), default=1 << 128) / (1 << 128) + 1e-9) / 100
+
     def _key(self, recording: str) -> int:
         return stable_key("hold out", self.seed, recording)
 
@@ -69,8 +74,10 @@ def on_side(ids: Sequence[str], hold_out: HoldOut, side: Side) -> Bool[np.ndarra
     if not held or len(held) == len(counts):
         size = f"fraction {hold_out.fraction}" if hold_out.clips is None else f"clips {hold_out.clips}"
         taken = "all" if held else "none"
+        enough = hold_out.least_fraction(counts)
+        advice = f"set dset.hold_out.fraction={enough:.2g}" if not held and enough < 1 else "change the size"
         raise ConfigError(
             f"hold_out: {size} takes {taken} of {len(counts)} recordings with {len(ids)} clips, but both sides need "
-            "some; change the size or name a dataset for valid"
+            f"some; {advice}, or name a dataset for valid with dset.valid"
         )
     return np.array([(recording in held) == (side == "valid") for recording in recordings], bool)

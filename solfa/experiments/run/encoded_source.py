@@ -33,12 +33,19 @@ from solfa.encoding.recording_versions import (
 )
 from solfa.errors import ConfigError
 from solfa.experiments.run.reuse import why_not
-from solfa.experiments.run.token_folder import import_as_source, import_for_audio, tokens_beside, tokens_in
+from solfa.experiments.run.token_folder import (
+    import_as_source,
+    import_for_audio,
+    place_for_audio,
+    place_of_source,
+    tokens_beside,
+    tokens_in,
+)
 from solfa.files.digest import value_sha256
 from solfa.files.printable_names import escape_path
 from solfa.spelling import plural
 from solfa.store.failed_recordings import counted
-from solfa.store.layout import is_dataset, read_info
+from solfa.store.layout import is_dataset, manifests, read_info
 from solfa.store.status import read_status
 
 log = logging.getLogger(__name__)
@@ -71,6 +78,39 @@ def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = 
     tokens = tokens_in(path) if path.is_dir() and not listed else None
     if tokens is not None:
         return _as_dataset(source, import_as_source(source, tokens, cache_dir))
+    codec = _codec_of_audio(source, path)
+    if source.use_pre_encoded is not False:
+        dataset = _dataset_beside(path, codec, source.segment_seconds, listed)
+        if dataset is not None:
+            return _as_dataset(source, dataset)
+    return _from_cache(source, codec, recordings, listed, cache_dir, listener)
+
+
+def find_encoded(source: Source, cache_dir: Path) -> Source | None:
+    """Find the Solfa dataset of a source, and write nothing; None if something has to be encoded or imported first."""
+    path = Path(source.path).expanduser()
+    if is_dataset(path):
+        _refuse_audio_settings(source, path)
+        return source
+    listed = listed_versions(open_source(path, audio_root=_folder(source.audio_root)))
+    tokens = tokens_in(path) if path.is_dir() and not listed else None
+    if tokens is not None:
+        dataset = place_of_source(source, tokens, cache_dir)
+        return _as_dataset(source, dataset) if manifests(dataset) else None
+    codec = _codec_of_audio(source, path)
+    beside = None if source.use_pre_encoded is False else _dataset_beside(path, codec, source.segment_seconds, listed)
+    if beside is not None:
+        return _as_dataset(source, beside)
+    tokens = None if source.use_pre_encoded is False else tokens_beside(path)
+    places = [] if tokens is None else [place_for_audio(source, codec, tokens, cache_dir)]
+    for dataset in (*places, cache_path(source, cache_dir)):
+        if is_dataset(dataset) and read_status(dataset).is_finished:
+            found = compare_recordings(listed, planned_versions(dataset))
+            return None if found.new else _as_dataset(source, dataset, _settle_outdated(source, dataset, found))
+    return None
+
+
+def _codec_of_audio(source: Source, path: Path) -> str:
     if source.codec is None:
         raise ConfigError(
             f"{escape_path(path)}: this is audio, and encoding it takes a codec; set e.g. codec: encodec_32khz, "
@@ -78,11 +118,7 @@ def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = 
         )
     if source.manifest is not None:
         raise ConfigError(f"{escape_path(path)}: this is audio, which has no manifest; set manifest to null")
-    if source.use_pre_encoded is not False:
-        dataset = _dataset_beside(path, source.codec, source.segment_seconds, listed)
-        if dataset is not None:
-            return _as_dataset(source, dataset)
-    return _from_cache(source, source.codec, recordings, listed, cache_dir, listener)
+    return source.codec
 
 
 def _from_cache(

@@ -8,6 +8,7 @@ from pathlib import Path
 from dora.distrib import set_distrib_env
 from dora.xp import XP
 
+from solfa.environment.faults import disk_fault, memory_fault, traceback_note
 from solfa.environment.ranks import Rank, read_rank
 from solfa.environment.teams import Environment
 from solfa.errors import SolfaError
@@ -19,7 +20,9 @@ from solfa.solvers.experiment import Experiment
 from solfa.solvers.watchers.log import LoggedStages
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.ui.clip_files import SampleWriter
+from solfa.ui.terminal.run_clock import RunShape
 from solfa.ui.terminal.training_view import TerminalWatcher
+from solfa.xp.layout import LAST, log_path
 from solfa.xp.lock import locked
 from solfa.xp.log_files import FILE_ONLY, log_to
 
@@ -47,14 +50,32 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
     except SolfaError as error:
         logger.error("stopped: %s", error, extra=FILE_ONLY)
         raise
-    except Exception:
+    except Exception as error:
         logger.exception("stopped by an unexpected error", extra=FILE_ONLY)
+        for note in what_to_do(error, xp.folder, rank.rank):
+            error.add_note(note)
         raise
+
+
+def what_to_do(error: Exception, folder: Path, rank: int = 0) -> list[str]:
+    """Say what to change after an error that stopped a run, where its traceback is, and what was kept."""
+    notes = []
+    if memory_fault(error) is not None:
+        notes.append("set dataset.batch_size lower and optim.accumulate higher, or choose a smaller model")
+    elif disk_fault(error) is not None:
+        notes.append("free some space")
+    kept = f"the last good state is in {folder / LAST}, and the same command continues from it"
+    return [
+        *notes,
+        traceback_note(log_path(folder, rank)),
+        *([kept] if (folder / LAST).is_file() else []),
+    ]
 
 
 def make_watchers(cfg: SolverConfig, folder: Path) -> list[Watcher]:
     """Gather what follows the run: the terminal, the log, the writer of generated clips, and any other that is set."""
     asked_for = cfg.logging.build(folder, cfg.optim.updates_per_epoch)
     # The terminal first: it removes its bar before anything else writes there.
-    shown = [TerminalWatcher(cfg.optim.epochs), LoggedStages(cfg.optim.epochs, on_terminal=False)]
+    terminal = TerminalWatcher(cfg.optim.epochs, shape=RunShape.of(cfg))
+    shown = [terminal, LoggedStages(cfg.optim.epochs, on_terminal=False)]
     return [*shown, SampleWriter(folder), *asked_for]

@@ -61,8 +61,8 @@ def tokens_beside(audio: Path) -> Tokens | None:
     return (tokens_in(absolute) if absolute.is_dir() else None) or tokens_in(absolute.parent)
 
 
-def import_as_source(source: Source, tokens: Tokens, cache_dir: Path) -> Path:
-    """Import the clips of a folder that is a source of its own; return the dataset."""
+def place_of_source(source: Source, tokens: Tokens, cache_dir: Path) -> Path:
+    """Name the cached dataset of a folder that is a source of its own."""
     for name in ("segment_seconds", "audio_root", "manifest"):
         if getattr(source, name) is not None:
             raise ConfigError(f"{tokens.root}: {name} has no meaning for arrays that are encoded; set it to null")
@@ -70,13 +70,24 @@ def import_as_source(source: Source, tokens: Tokens, cache_dir: Path) -> Path:
         raise ConfigError(
             f"{tokens.root}: use_pre_encoded is false, but these are encoded arrays and no audio; give the audio's path"
         )
-    codec = _codec_of(source, tokens)
-    dataset = cache_dir / f"{tokens.root.resolve().name}-{_key(tokens, codec)}.solfa"
+    return cache_dir / f"{tokens.root.resolve().name}-{_key(tokens, _codec_of(source, tokens))}.solfa"
+
+
+def import_as_source(source: Source, tokens: Tokens, cache_dir: Path) -> Path:
+    """Import the clips of a folder that is a source of its own; return the dataset."""
+    dataset = place_of_source(source, tokens, cache_dir)
     if manifests(dataset):
         log.info("%s: using it for the encoded clips of %s", dataset, tokens.root)
     else:
-        _import(tokens, dataset, codec, None)
+        _import(tokens, dataset, _codec_of(source, tokens), None)
     return dataset
+
+
+def place_for_audio(source: Source, codec: str, tokens: Tokens, cache_dir: Path) -> Path:
+    """Name the cached dataset of clips that were encoded from some audio."""
+    place = escape_path(Path(source.path).expanduser().resolve())
+    key = _key(tokens, codec, place, source.segment_seconds, source.audio_root)
+    return cache_dir / f"{Path(place).stem or 'audio'}-{key}.solfa"
 
 
 def import_for_audio(
@@ -86,9 +97,7 @@ def import_for_audio(
     if tokens.info is not None and not is_same_codec(codec, tokens.info.codec):
         log.info("%s: not using it for %s: it was encoded with %s", tokens.root, source.path, tokens.info.codec)
         return None
-    place = escape_path(Path(source.path).expanduser().resolve())
-    key = _key(tokens, codec, place, source.segment_seconds, source.audio_root)
-    dataset = cache_dir / f"{Path(place).stem or 'audio'}-{key}.solfa"
+    dataset = place_for_audio(source, codec, tokens, cache_dir)
     if not manifests(dataset):
         try:
             _import(tokens, dataset, codec, recordings, source.segment_seconds)

@@ -14,9 +14,14 @@ from solfa.models.conditioners.labels import LabelsConfig
 from solfa.models.conditioners.numbers import NumberConfig
 from solfa.models.conditioners.protocol import Condition, Conditioner, LearnsVocabulary, Tokens
 from solfa.models.conditioners.text import TextConfig
+from solfa.models.conditioners.words import WordsConfig
 from solfa.models.lm.conditions import Conditions
 
-ConditionerConfig: TypeAlias = Annotated[TextConfig | LabelsConfig | NumberConfig, Field(discriminator="kind")]
+ConditionerConfig: TypeAlias = Annotated[
+    TextConfig | WordsConfig | LabelsConfig | NumberConfig, Field(discriminator="kind")
+]
+TEXT_KINDS = frozenset({"text", "words"})
+"""The kinds of conditions that a text is given to."""
 
 
 class ConditionsConfig(Config):

@@ -25,6 +25,11 @@ class _Rule(Config):
     fused: bool = True
     """Use one fused kernel for all parameters if torch has one for the device (five times faster on a CPU)."""
 
+    @property
+    def num_states(self) -> int:
+        """How many numbers are remembered for each parameter."""
+        return 2
+
 
 class AdamW(_Rule):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2017)."""
@@ -57,6 +62,11 @@ class SGD(_Rule):
     kind: Literal["sgd"] = "sgd"
     momentum: float = Field(default=0.9, ge=0.0, lt=1.0)
     nesterov: bool = False
+
+    @property
+    def num_states(self) -> int:
+        """How many numbers are remembered for each parameter."""
+        return 1 if self.momentum else 0
 
     def build(self, groups: ParamGroups) -> torch.optim.Optimizer:
         fused = self.fused and is_fusible(_tensors(groups))

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
-from torch import Tensor
+from torch import Tensor, nn
 
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.families.quantized import WaveformCodec
@@ -35,6 +35,7 @@ from solfa.solvers.config import SolverConfig, Stage, StageConfig
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import AnyOptimizer, build_optimizer
+from solfa.solvers.plan.outline import Outline
 from solfa.solvers.standard import StandardSolver
 from solfa.store.schema import ArraySpec
 from solfa.xp.state_file import load_module
@@ -114,6 +115,13 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         self.register_ema("model")
         self._counts: list[Int64[Tensor, "K V"]] = []
         """How often each code occurred in a stage so far."""
+
+    def outline(self) -> Outline:
+        self._check_data()
+        networks: dict[str, nn.Module] = {"model": CodecModel(self.cfg.model)}
+        if self.cfg.adversarial is not None:
+            networks["discriminator"] = self.cfg.adversarial.discriminator.build(self.cfg.model.num_channels)
+        return Outline(networks, smaller="set model.network.dim or adversarial.discriminator.num_filters lower")
 
     def best_metric(self) -> str:
         return "mel_distance"

@@ -1,15 +1,23 @@
 """Train a codec language model: cross-entropy per codebook on laid-out codes, and clips to listen to."""
 
+import logging
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from torch import nn
 
-from solfa.data.attributes import attribute_rows, drop_attributes
+from solfa.config import nearest
+from solfa.data.attributes import CAPTION, attribute_rows, drop_attributes
 from solfa.data.batching.collation import Batch
+from solfa.data.batching.modes import Pad
+from solfa.data.sources.columns import STORED_COLUMNS
+from solfa.data.sources.stage_source import OpenedSource
+from solfa.errors import ConfigError
 from solfa.generate.data_codec import DataCodec, check_decoding, codes_array
 from solfa.generate.language_model import LanguageModel
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
+from solfa.models.lm.costs import kept_floats, operations
 from solfa.models.lm.musicgen import load_musicgen
 from solfa.models.lm.musicgen_export import text_conditioner
 from solfa.models.lm.network import CodecLMConfig, cross_entropy, inputs_and_targets
@@ -17,6 +25,7 @@ from solfa.solvers.config import SolverConfig
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.outline import FLOAT_BYTES, Outline
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codes import (
     CodesGenerateConfig,
@@ -26,6 +35,8 @@ from solfa.solvers.tasks.shared_codes import (
     with_perplexity,
 )
 from solfa.xp.state_file import load_module
+
+logger = logging.getLogger(__name__)
 
 
 class LMConfig(SolverConfig):
@@ -38,6 +49,22 @@ class LMConfig(SolverConfig):
     """The codec that decodes generated codes; None uses the one that the dataset was encoded with."""
 
 
+def expect_columns(sources: Mapping[str, str], data: OpenedSource) -> None:
+    """Refuse a condition on a column that no clip has, and warn if it is on captions and there are none."""
+    known = data.column_names() - {*STORED_COLUMNS}
+    for name, column in sources.items():
+        if column == CAPTION and not any(data.values(CAPTION)):
+            logger.warning("conditioner %s: no training clip has a caption, so the model cannot learn from it", name)
+        if column in STORED_COLUMNS or column in known:
+            continue
+        there = f"the dataset has {', '.join(sorted(known))}" if known else "the dataset has no metadata columns"
+        key = f"conditioner.conditioners.{name}.source"
+        raise ConfigError(
+            f"{key}: expected a column of the dataset, found {column!r}{nearest(column, known)}; {there}; choose one "
+            f"with {key}=COLUMN, or train without this condition"
+        )
+
+
 class LMSolver(StandardSolver[LMConfig]):
     """Learns to predict the next codes."""
 
@@ -48,17 +75,31 @@ class LMSolver(StandardSolver[LMConfig]):
         """Size the model to the data, and build its conditioners from the config."""
         cfg = self.cfg
         self.array = codes_array(self.data_facts)
-        assert self.array.codebook_size is not None
         if cfg.conditioner.conditioners:
             refuse_packing(cfg.dataset)
-        size = self.array.width, self.array.codebook_size
-        self.model = build_conditioned_lm(cfg.model, cfg.conditioner, *size, self.sources["train"].values)
+        self.model = self._build_network()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
         self.register_ema("model")
         if cfg.generate.every is not None:
             check_decoding(self.generator().codec, self.array)
+
+    def outline(self) -> Outline:
+        self.array = codes_array(self.data_facts)
+        expect_columns(self.cfg.conditioner.sources, self.sources["train"])
+        network = self._build_network()
+        config = network.lm.config
+        rows = self.cfg.dataset.rows("train", self.sources["train"]) if self.cfg.dataset is not None else None
+        longest = int(self.sources["train"].num_frames.max())
+        num_frames = longest if rows is None or isinstance(rows, Pad) else rows.num_frames
+        num_steps = network.lm.layout(num_frames).shape[1]
+        return Outline(
+            {"model": network},
+            kept_bytes=FLOAT_BYTES * num_steps * kept_floats(config),
+            row_operations=operations(config, num_steps),
+            smaller="use solver=lm/laptop or solver=lm/tiny",
+        )
 
     def best_metric(self) -> str:
         return "loss"
@@ -109,6 +150,11 @@ class LMSolver(StandardSolver[LMConfig]):
         network = unwrapped(self.model)
         assert isinstance(network, ConditionedLM)
         return network
+
+    def _build_network(self) -> ConditionedLM:
+        assert self.array.codebook_size is not None
+        size = self.array.width, self.array.codebook_size
+        return build_conditioned_lm(self.cfg.model, self.cfg.conditioner, *size, self.sources["train"].values)
 
     def _rows(self, batch: Batch) -> list[dict[str, Any]]:
         config = self.cfg.conditioner

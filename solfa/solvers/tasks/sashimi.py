@@ -34,6 +34,7 @@ from solfa.solvers.fabric.wrappers import is_wrapped_module, unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.loop.update import unsynchronised
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.outline import Outline
 from solfa.solvers.standard import StandardSolver
 from solfa.spelling import plural
 from solfa.xp.state_file import load_module
@@ -102,6 +103,10 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
             f"SaShiMi: {self.cfg.model.output_head.kind} head{mixtures}, {head.num_classes:,} classes ({grid.kind}, "
             f"{grid.bits} bits, {self.codec.sample_rate:,} Hz), receptive length {heard}, {plural(size, 'parameter')}"
         )
+
+    def outline(self) -> Outline:
+        network, _ = build_sashimi(self.cfg.model, waveform_codec(self.data_facts))
+        return Outline({"model": network}, smaller="use model=sashimi/small, or set model.dim lower")
 
     def best_metric(self) -> str:
         return "bits_per_sample"

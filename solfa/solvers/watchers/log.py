@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from solfa.solvers.watchers.protocol import Watcher, metric_words, step_unit, summary_line
 from solfa.xp.log_files import FILE_ONLY
@@ -22,6 +22,10 @@ class LoggedStages(Watcher):
         self._first: tuple[int, float] | None = None
         self._last = (0, 0.0)
         self._said = clock()
+
+    def planned(self, facts: Sequence[tuple[str, str]]) -> None:
+        for name, value in facts:
+            logger.info("%s: %s", name, value, extra=self._extra)
 
     def stage_started(self, stage: str, epoch: int, total: int | None) -> None:
         self._place, self._unit = f"{stage:<8}  epoch {epoch}/{self._epochs}", step_unit(stage)

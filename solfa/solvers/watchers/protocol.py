@@ -34,6 +34,10 @@ class Watcher(Protocol):
     valid 1 {'loss': 0.5}
     """
 
+    def planned(self, facts: Sequence[tuple[str, str]]) -> None:
+        """Handle what is known before anything large is built: names and values, for people."""
+        return
+
     def started(self, folder: Path, hyper_parameters: Mapping[str, Any]) -> None:
         """Handle the start of the run, given the experiment's folder and its whole config."""
         return
@@ -46,12 +50,20 @@ class Watcher(Protocol):
         """Handle progress: `done` steps of the stage, counted from its start even if it was resumed."""
         return
 
+    def tick(self, done: int) -> None:
+        """Handle a step whose metrics nobody has looked at; those that are measured come with `step`."""
+        return
+
     def stage_finished(self, stage: str, epoch: int, metrics: Mapping[str, float], seconds: float) -> None:
         """Handle the end of a stage and its metrics."""
         return
 
     def clips(self, stage: str, epoch: int, clips: Sequence[GeneratedClip]) -> None:
         """Handle generated clips."""
+        return
+
+    def stopping(self, sentence: str) -> None:
+        """Handle a signal to stop, as soon as it arrives, from another thread; the run ends after its update."""
         return
 
     def closed(self) -> None:
@@ -65,6 +77,10 @@ class Watchers(Watcher):
     def __init__(self, watchers: Sequence[Watcher] = ()) -> None:
         self.watchers = tuple(watchers)
 
+    def planned(self, facts: Sequence[tuple[str, str]]) -> None:
+        for watcher in self.watchers:
+            watcher.planned(facts)
+
     def started(self, folder: Path, hyper_parameters: Mapping[str, Any]) -> None:
         for watcher in self.watchers:
             watcher.started(folder, hyper_parameters)
@@ -77,6 +93,10 @@ class Watchers(Watcher):
         for watcher in self.watchers:
             watcher.step(done, metrics)
 
+    def tick(self, done: int) -> None:
+        for watcher in self.watchers:
+            watcher.tick(done)
+
     def stage_finished(self, stage: str, epoch: int, metrics: Mapping[str, float], seconds: float) -> None:
         for watcher in self.watchers:
             watcher.stage_finished(stage, epoch, metrics, seconds)
@@ -84,6 +104,10 @@ class Watchers(Watcher):
     def clips(self, stage: str, epoch: int, clips: Sequence[GeneratedClip]) -> None:
         for watcher in self.watchers:
             watcher.clips(stage, epoch, clips)
+
+    def stopping(self, sentence: str) -> None:
+        for watcher in self.watchers:
+            watcher.stopping(sentence)
 
     def closed(self) -> None:
         """Close every watcher even if another fails; the error is raised afterwards."""
@@ -156,8 +180,8 @@ def metric_words(metrics: Mapping[str, float], most: int = MAX_METRICS) -> list[
 
 
 def step_unit(stage: str) -> str:
-    """Return the unit that a stage counts in."""
-    return "updates" if stage == "train" else "batches"
+    """Return the unit that a stage counts in; generating counts what the model draws one after the other."""
+    return {"train": "updates", "generate": "steps"}.get(stage, "batches")
 
 
 def _number(value: float) -> str:

@@ -65,7 +65,7 @@ class Bar:
             TimeRemainingColumn,
         )
 
-        counted = (BarColumn(bar_width=16), MofNCompleteColumn(), TextColumn(unit))
+        counted = (BarColumn(bar_width=16 if errors.width >= 110 else 6), MofNCompleteColumn(), TextColumn(unit))
         left = (TextColumn("ETA"), TimeRemainingColumn())
         self._progress = Progress(
             *(() if has_total else (SpinnerColumn(),)),

@@ -1,5 +1,7 @@
 """Held-out recordings: always the same, never on both sides, whole."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -75,6 +77,14 @@ def test_another_seed_is_another_choice() -> None:
 def test_a_side_without_clips_is_refused(hold_out: HoldOut, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         on_side(ids_of(5), hold_out, "train")
+
+
+def test_a_fraction_that_takes_none_is_answered_with_one_that_does() -> None:
+    with pytest.raises(ConfigError) as raised:
+        on_side(ids_of(5), HoldOut(fraction=1e-9), "train")
+    found = re.search(r"dset\.hold_out\.fraction=(0\.\d+)", str(raised.value))
+    assert found is not None
+    assert on_side(ids_of(5), HoldOut(fraction=float(found[1])), "valid").any()
 
 
 @pytest.mark.parametrize("values", [{}, {"fraction": 0.1, "clips": 3}, {"fraction": 1.0}, {"clips": 0}])

@@ -1,12 +1,15 @@
 """An experiment from its overrides to its folder, with a solver of a user's own."""
 
+import errno
 import json
 import logging
 from pathlib import Path
 
 import pytest
 
+from solfa.environment.faults import fault_sentence
 from solfa.errors import ConfigError
+from solfa.experiments.run.execution import what_to_do
 from tests.experiments.own_folder import OWN, make_main
 
 ARGV = ["solver=own", "optim.epochs=2"]
@@ -66,3 +69,16 @@ def test_a_fault_of_a_solver_is_in_the_log_with_its_traceback(main):
         main.start(xp)
     log = (xp.folder / "solver.log.0").read_text()
     assert " ERROR " in log and "Traceback" in log and "asked to fail" in log
+
+
+def test_a_run_that_stopped_says_where_its_traceback_is_and_what_was_kept(main, tmp_path):
+    xp = main.compose([*ARGV, "fail=true"])
+    with pytest.raises(RuntimeError) as raised:
+        main.start(xp)
+    sentence = fault_sentence(raised.value)
+    assert "asked to fail" in sentence and str(xp.folder / "solver.log.0") in sentence
+    assert "last good state" not in sentence
+    (tmp_path / "checkpoint.pt").touch()
+    memory, disk = (what_to_do(error, tmp_path) for error in (MemoryError(), OSError(errno.ENOSPC, "full")))
+    assert "dataset.batch_size" in memory[0] and "space" in disk[0]
+    assert "same command" in memory[-1] and str(tmp_path / "checkpoint.pt") in disk[-1]

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from solfa.ui.terminal import console
+from solfa.ui.terminal.run_clock import RunShape
 from solfa.ui.terminal.training_view import LINE_SECONDS, TerminalWatcher
 
 
@@ -101,3 +102,37 @@ def test_markup_in_names_is_shown_as_it_is(output):
     watcher.stage_started("valid", 1, 1)
     watcher.stage_finished("valid", 1, {"[bold]fad[/]": 1.0}, 1.0)
     assert "[bold]fad[/] 1.000" in file.getvalue()
+
+
+def test_the_time_of_the_whole_run_is_said_once_and_then_beside_that_of_the_epoch(output):
+    file, clock = output(False), Clock()
+    watcher = TerminalWatcher(4, clock, RunShape(4, 100, {"valid": 1}))
+    go(watcher, clock, range(1, 101), seconds=1.0)
+    watcher.stage_finished("valid", 3, {"loss": 2.0}, 7.0)
+    go(watcher, clock, range(1, 41), seconds=1.0)
+    lines = file.getvalue().splitlines()
+    (told,) = [line for line in lines if "per update" in line]
+    assert "1.00 s per update" in told and "in use" in told and "3 min 14 s" in told  # 94 + 100 updates
+    assert "ETA 1 min 10 s  run 2 min 50 s" in lines[1]
+    assert "run 3 min 04 s" in lines[-2]  # two more validations of 7 s
+
+
+def test_every_step_moves_the_bar_though_few_are_measured(output):
+    file, clock = output(True), Clock()
+    watcher = TerminalWatcher(10, clock)
+    watcher.stage_started("valid", 3, 100)
+    for done in range(1, 8):
+        clock.now += 1.0
+        watcher.tick(done)
+    assert watcher._bar is not None
+    watcher._bar._progress.refresh()
+    assert "7/100 batches" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
+    watcher.closed()
+
+
+def test_the_plan_and_a_signal_are_lines(output):
+    file = output(False)
+    watcher = TerminalWatcher(10)
+    watcher.planned([("solver", "lm"), ("parameters", "12")])
+    watcher.stopping("stopping; again to quit now")
+    assert file.getvalue().splitlines() == ["solver      lm", "parameters  12", "stopping; again to quit now"]
