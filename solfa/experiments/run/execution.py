@@ -2,8 +2,10 @@
 
 import logging
 import os
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from dora.distrib import set_distrib_env
 from dora.xp import XP
@@ -20,6 +22,7 @@ from solfa.solvers.watchers.log import LoggedStages
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.ui.clip_files import SampleWriter
 from solfa.ui.terminal.training_view import TerminalWatcher
+from solfa.xp.failure import forget_failure, read_failure, record_failure
 from solfa.xp.lock import locked
 from solfa.xp.log_files import FILE_ONLY, log_to
 
@@ -40,16 +43,37 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
     solver, cfg = settle(xp.folder, settings, xp.dora.exclude, write=is_first)
     log_to(xp.folder, rank.rank)
     logger.info("experiment %s in %s: %s", xp.sig, xp.folder, " ".join(xp.argv) or "no overrides")
+    if is_first:
+        forget_failure(xp.folder)
+    begun = Begun()
     try:
         cfg = prepare_data(cfg, xp.folder, environment, os.environ, is_first=is_first)
         watchers = make_watchers(cfg, xp.folder) if is_first else []
-        solver(cfg, Experiment(xp.folder, xp.sig, Watchers(watchers))).run()
+        solver(cfg, Experiment(xp.folder, xp.sig, Watchers([begun, *watchers]))).run()
     except SolfaError as error:
         logger.error("stopped: %s", error, extra=FILE_ONLY)
+        _record(xp.folder, error, is_first=is_first, is_refusal=is_first and not begun.has_begun)
         raise
-    except Exception:
+    except Exception as error:
         logger.exception("stopped by an unexpected error", extra=FILE_ONLY)
+        _record(xp.folder, error, is_first=is_first)
         raise
+
+
+def _record(folder: Path, error: Exception, *, is_first: bool, is_refusal: bool = False) -> None:
+    """Write down why the run ended; what the first process says counts more than what the others say."""
+    if is_first or read_failure(folder) is None:
+        record_failure(folder, error, is_refusal=is_refusal)
+
+
+class Begun(Watcher):
+    """Knows whether the run has begun: before that, an error is a refusal."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def started(self, folder: Path, hyper_parameters: Mapping[str, Any]) -> None:
+        self.has_begun = True
 
 
 def make_watchers(cfg: SolverConfig, folder: Path) -> list[Watcher]:

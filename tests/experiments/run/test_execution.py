@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from solfa.errors import ConfigError
+from solfa.xp.record import read_experiment
 from tests.experiments.own_folder import OWN, make_main
 
 ARGV = ["solver=own", "optim.epochs=2"]
@@ -66,3 +67,4 @@ def test_a_fault_of_a_solver_is_in_the_log_with_its_traceback(main):
         main.start(xp)
     log = (xp.folder / "solver.log.0").read_text()
     assert " ERROR " in log and "Traceback" in log and "asked to fail" in log
+    assert read_experiment(xp.folder).state_words(0.0) == "failed: RuntimeError: asked to fail"
