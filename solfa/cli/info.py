@@ -14,7 +14,7 @@ from solfa.errors import ConfigError
 from solfa.ui.terminal.console import console, errors, print_facts, print_table, visible
 
 if TYPE_CHECKING:
-    from solfa.generate.conditions import ConditionFacts
+    from solfa.generate.condition_facts import ConditionFacts
     from solfa.xp.record import ExperimentRecord
 
 EXAMPLES = """
@@ -121,7 +121,7 @@ def _print_one(record: "ExperimentRecord") -> None:
 
 
 def _conditions(record: "ExperimentRecord") -> "list[ConditionFacts]":
-    from solfa.generate.conditions import described_conditions
+    from solfa.generate.condition_facts import described_conditions
 
     return described_conditions(record.config or {}, record.folder)
 

@@ -21,6 +21,7 @@ from solfa.cli import (
     grid,
     info,
     pre_encode,
+    rm,
     train,
 )
 from solfa.cli.flags import command_of, in_flags
@@ -52,6 +53,7 @@ generate.add_to(app)
 export_model.add_to(app)
 export_codec.add_to(app)
 info.add_to(app)
+rm.add_to(app)
 doctor.add_to(app)
 
 

@@ -16,6 +16,8 @@ xps/SIG/
   .prepared.json        the datasets that the first process prepared; the others wait for it
   failure.json          why the last run ended early; gone when it continues
   .lock                 who is running it
+
+grids/NAME/SIG          beside xps/, a link to every experiment of a grid
 """
 
 import re
@@ -33,6 +35,7 @@ TENSORBOARD = "tensorboard"
 PREPARED = ".prepared.json"
 FAILURE = "failure.json"
 LOCK = ".lock"
+GRIDS = "grids"
 
 _COPY = re.compile(r"checkpoint_(\d+)\.pt")
 

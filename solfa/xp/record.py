@@ -128,7 +128,7 @@ def find_experiment(xps_dir: str | Path, text: str) -> Path:
     """
     xps_dir = Path(xps_dir)
     signature = text.removeprefix("//sig/").rstrip("/")
-    if "/" not in signature and signature not in ("", ".", ".."):
+    if "/" not in signature and not signature.startswith(".") and signature:
         if is_experiment(xps_dir / signature):
             return xps_dir / signature
         matching = [folder for folder in list_experiments(xps_dir) if folder.name.startswith(signature)]
@@ -175,6 +175,12 @@ def read_experiment(folder: str | Path) -> ExperimentRecord:
         failure=read_failure(folder),
         faults=tuple(faults),
     )
+
+
+def folder_bytes(folder: Path) -> int:
+    """Add up the sizes of the files in a folder; several names of one file count once."""
+    found = {(status.st_dev, status.st_ino): status.st_size for status in map(Path.lstat, folder.rglob("*"))}
+    return sum(found.values())
 
 
 def expect_trained(folder: Path, where: str = "") -> None:

@@ -108,7 +108,11 @@ def start_workers(main: "ExperimentMain", xp: "XP", ddp_workers: int | None = No
         raise ConfigError(f"`ddp_workers`: expected at least 1 process, found {ddp_workers}")
     main.init_xp(xp)
     environments = worker_environments(os.environ, ddp_workers or default_workers(), free_port(), secrets.token_hex(8))
-    return run_workers(run_command(main, xp.argv), environments, xp.folder)
+    code = run_workers(run_command(main, xp.argv), environments, xp.folder)
+    failure = read_failure(xp.folder)
+    if failure is not None and failure.is_refusal:
+        main.forget(xp)
+    return code
 
 
 def free_port() -> int:

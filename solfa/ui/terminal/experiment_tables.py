@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from solfa.generate.conditions import ConditionFacts
+from solfa.generate.condition_facts import ConditionFacts
 from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.history_table import all_series, main_series, spell
 from solfa.ui.terminal.printable import printable
-from solfa.xp.record import ExperimentRecord, State
+from solfa.xp.record import ExperimentRecord, State, folder_bytes
 
 COLOURS: dict[State, str] = {
     "running": "cyan",
@@ -25,7 +26,7 @@ COLOURS: dict[State, str] = {
 _STATE_CHARACTERS = 48
 """How much of the state, the reason for a failure included, the table of all experiments shows."""
 _MOST_LABELS = 24
-_RIGHT = frozenset({"epochs", "last", "best"})
+_RIGHT = frozenset({"size", "epochs", "last", "best"})
 
 
 def experiments_table(records: Sequence[ExperimentRecord], now: float) -> Table:
@@ -67,6 +68,26 @@ def experiment_facts(record: ExperimentRecord, now: float) -> list[tuple[str, st
     if record.clips:
         facts.append(("generated", f"{plural(len(record.clips), 'clip')} in {record.samples}"))
     return facts
+
+
+def removal_table(records: Sequence[ExperimentRecord], users: Mapping[Path, Sequence[str]], now: float) -> Table:
+    """Make a table of experiments that are about to be removed: how much would go, and who refers to it."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("signature", "size", "epochs", "changed"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading in _RIGHT else "left")
+    table.add_column("overrides", overflow="fold")
+    if any(users.values()):
+        table.add_column("used by", overflow="fold", style="yellow")
+    for record in records:
+        table.add_row(
+            Text(printable(record.signature), "bold"),
+            size(folder_bytes(record.folder)),
+            epochs(record),
+            ago(record.changed, now),
+            Text(printable(" ".join(record.overrides))),
+            *([Text(printable(", ".join(users.get(record.folder, ()))))] if any(users.values()) else []),
+        )
+    return table
 
 
 def conditions_table(conditions: Sequence[ConditionFacts]) -> Table:

@@ -61,6 +61,17 @@ def test_a_default_that_changed_under_a_checkpoint_stops_the_run(main, monkeypat
     assert json.loads((folder / "config.json").read_text())["target"] == 4.0
 
 
+def test_a_run_that_is_refused_leaves_nothing_unless_its_folder_was_there(main):
+    refused = main.compose([*ARGV, "refuse=true"])
+    with pytest.raises(ConfigError, match="asked to refuse"):
+        main.start(refused)
+    assert list(refused.folder.parent.iterdir()) == []
+    main.init_xp(refused)
+    with pytest.raises(ConfigError, match="asked to refuse"):
+        main.start(refused)
+    assert read_experiment(refused.folder).state_words(0.0) == "failed: refuse: asked to refuse"
+
+
 def test_a_fault_of_a_solver_is_in_the_log_with_its_traceback(main):
     xp = main.compose([*ARGV, "fail=true"])
     with pytest.raises(RuntimeError, match="asked to fail"):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from solfa.generate.conditions import ConditionFacts, described_conditions
+from solfa.generate.condition_facts import ConditionFacts, described_conditions
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.lm.conditioned import build_conditioned_lm
 from solfa.models.lm.network import CodecLMConfig
