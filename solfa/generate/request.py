@@ -14,6 +14,7 @@ from solfa.audio.probe import probe
 from solfa.audio.reader import read_span
 from solfa.audio.recording import Location
 from solfa.errors import AudioError, ConfigError
+from solfa.files.digest import file_sha256
 
 MAX_SEED = 2**63
 
@@ -43,6 +44,12 @@ class ClipRequest:
             raise ConfigError(
                 f"clip {self.name!r}: prompt_seconds needs a prompt, found none; add one, or leave it out"
             )
+
+    def prompt_facts(self) -> dict[str, str]:
+        """Name the file that the clip starts with, and its hash."""
+        if not isinstance(self.prompt, Path):
+            return {}
+        return {"prompt_file": self.prompt.name, "prompt_sha256": file_sha256(self.prompt)}
 
 
 def read_prompt(request: ClipRequest, sample_rate: int, num_channels: int) -> Audio:

@@ -19,6 +19,8 @@ class Experiment(NamedTuple):
     folder: Path
     signature: str
     watcher: Watcher = Watchers(())
+    provenance: Mapping[str, Any] | None = None
+    """Where its results come from, in plain values; stored in checkpoints."""
 
     def write_history(self, history: Sequence[Mapping[str, Mapping[str, float]]]) -> None:
         """Write the metrics of all epochs, stage by stage, where Dora looks for them."""

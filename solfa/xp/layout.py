@@ -14,6 +14,7 @@ xps/SIG/
   samples/12/           generated clips after epoch 12; samples/index.html shows all epochs
   tensorboard/          curves; wandb/, if enabled, is laid out by the wandb package
   .prepared.json        the datasets that the first process prepared; the others wait for it
+  provenance.json       the versions, the commit, the machine, the command and the data of every start
   failure.json          why the last run ended early; gone when it continues
   .lock                 who is running it
 
@@ -33,6 +34,7 @@ SAMPLES = "samples"
 SAMPLES_PAGE = "index.html"
 TENSORBOARD = "tensorboard"
 PREPARED = ".prepared.json"
+PROVENANCE = "provenance.json"
 FAILURE = "failure.json"
 LOCK = ".lock"
 GRIDS = "grids"

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -25,8 +26,12 @@ from solfa.ui.terminal.training_view import TerminalWatcher
 from solfa.xp.failure import forget_failure, read_failure, record_failure
 from solfa.xp.lock import locked
 from solfa.xp.log_files import FILE_ONLY, log_to
+from solfa.xp.provenance import read_software, record_start, spell_command
 
 logger = logging.getLogger(__name__)
+
+_DATA_FACTS = ("digest", "fingerprint", "codec", "codec_fingerprint", "clips")
+"""What identifies the data of a run."""
 
 
 def run_experiment(xp: XP, settings: Settings, environment: Environment) -> None:
@@ -43,13 +48,21 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
     solver, cfg = settle(xp.folder, settings, xp.dora.exclude, write=is_first)
     log_to(xp.folder, rank.rank)
     logger.info("experiment %s in %s: %s", xp.sig, xp.folder, " ".join(xp.argv) or "no overrides")
+    software = read_software()
+    logger.info("%s", software, extra=FILE_ONLY)
     if is_first:
         forget_failure(xp.folder)
     begun = Begun()
     try:
         cfg = prepare_data(cfg, xp.folder, environment, os.environ, is_first=is_first)
         watchers = make_watchers(cfg, xp.folder) if is_first else []
-        solver(cfg, Experiment(xp.folder, xp.sig, Watchers([begun, *watchers]))).run()
+        provenance = {"experiment": xp.sig, "command": spell_command(sys.argv, Path.home()), **software.values()}
+        built = solver(cfg, Experiment(xp.folder, xp.sig, Watchers([begun, *watchers]), provenance))
+        if is_first:
+            data = {name: built.data_facts[name] for name in _DATA_FACTS if name in built.data_facts}
+            logger.info("data: %s", data or "the solver's own", extra=FILE_ONLY)
+            record_start(xp.folder, {**provenance, "data": data})
+        built.run()
     except SolfaError as error:
         logger.error("stopped: %s", error, extra=FILE_ONLY)
         _record(xp.folder, error, is_first=is_first, is_refusal=is_first and not begun.has_begun)

@@ -2,12 +2,16 @@
 
 import json
 import logging
+import platform
 from pathlib import Path
 
 import pytest
 
+import solfa
 from solfa.errors import ConfigError
+from solfa.xp.provenance import read_starts
 from solfa.xp.record import read_experiment
+from solfa.xp.state_file import read_state
 from tests.experiments.own_folder import OWN, make_main
 
 ARGV = ["solver=own", "optim.epochs=2"]
@@ -39,6 +43,19 @@ def test_a_run_leaves_its_settings_its_history_and_its_log(main):
     stored = json.loads((folder / "config.json").read_text())
     assert (stored["solver"], stored["optim"]["epochs"], "dora" in stored) == ("own_solver:OwnSolver", 2, False)
     assert "done: 2 epochs" in (folder / "solver.log.0").read_text()
+
+
+def test_where_a_run_comes_from_is_in_its_folder_its_log_and_its_checkpoint_and_nowhere_else(main):
+    folder = run(main)
+    (start,) = read_starts(folder)
+    assert (start["experiment"], start["solfa"], start["host"]) == (folder.name, solfa.__version__, platform.node())
+    assert start["data"] == {} and start["torch"] and start["command"]
+    stored = read_state(folder / "checkpoint.pt")["provenance"]
+    assert stored == {key: value for key, value in start.items() if key not in ("started", "data")}
+    assert f"solfa {solfa.__version__}" in (folder / "solver.log.0").read_text()
+    assert "host" not in json.loads((folder / "config.json").read_text())
+    run(main)
+    assert read_starts(folder) == [start], "nothing has changed"
 
 
 def test_a_finished_run_that_is_started_again_trains_no_more(main):
