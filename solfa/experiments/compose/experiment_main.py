@@ -26,7 +26,7 @@ from solfa.experiments.compose.overrides import (
     same_name_elsewhere,
     unknown_keys,
 )
-from solfa.experiments.compose.settings import Settings, read_settings, settle
+from solfa.experiments.compose.settings import Settings, parse_settings, settle
 from solfa.experiments.compose.signature import difference
 from solfa.experiments.dora_adapter import Delta, DoraMain, last_of_each_key
 from solfa.experiments.exits import sentences
@@ -68,7 +68,7 @@ class ExperimentMain(DoraMain):
     def settings(self, xp: XP) -> Settings:
         """Validate the composed settings, only once however often they are needed."""
         if self._validated is None or self._validated[0] is not xp:
-            settings = read_settings(plain(xp.cfg), self.environment, [key_of(text) for text in xp.argv])
+            settings = parse_settings(plain(xp.cfg), self.environment, [key_of(text) for text in xp.argv])
             self._validated = (xp, settings)
         return self._validated[1]
 

@@ -26,6 +26,7 @@ from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
 from solfa.xp.state_file import read_state
+from tests.data.segments import segments_of
 from tests.models.conditioners.tiny_encoders import write_musicgen
 from tests.solvers.conftest import check_resume
 from tests.solvers.toy import changed
@@ -95,7 +96,7 @@ def test_validation_loss_is_the_mean_nats_of_every_code_given_those_laid_out_bef
     lm = solver.network.lm.eval()
     nats: dict[int, list[float]] = {0: [], 1: []}
     for batch in solver.dataloaders["valid"]:
-        for segment in batch.segments():
+        for segment in segments_of(batch):
             codes = segment.array.transpose(0, 1)
             # Rows are padded to 16 frames, and what is padded must not count or be seen.
             layout = lm.config.pattern.layout(2, 16)
