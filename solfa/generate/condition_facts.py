@@ -5,7 +5,7 @@ which are opened only for that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,31 +30,27 @@ class ConditionFacts:
 
 
 def described_conditions(config: Mapping[str, Any], folder: Path) -> list[ConditionFacts]:
-    """Describe the conditions in a model's settings; what is not a condition of Solfa's is left out."""
+    """Describe the conditions in a model's settings."""
     group = config.get("conditioner")
     parts = group.get("conditioners") if isinstance(group, Mapping) else None
     if not isinstance(parts, Mapping):
         # A text model reads its captions itself.
         return [ConditionFacts("text", "text", is_only_text=True)] if isinstance(config.get("text"), Mapping) else []
     learnt = _Learnt(folder)
-    known = {str(name): part for name, part in parts.items() if isinstance(part, Mapping)}
-    texts = [name for name, part in known.items() if part.get("kind") == "text"]
-    found = [_describe(name, part, texts == [name], learnt) for name, part in known.items()]
-    return [condition for condition in found if condition is not None]
+    found = [_describe(str(name), part, learnt) for name, part in parts.items() if isinstance(part, Mapping)]
+    texts = [condition.name for condition in found if condition.kind == "text"]
+    return [replace(condition, is_only_text=texts == [condition.name]) for condition in found]
 
 
-def _describe(
-    name: str, part: Mapping[str, Any], is_only_text: bool, learnt: Callable[[str], Sequence[str] | None]
-) -> ConditionFacts | None:
+def _describe(name: str, part: Mapping[str, Any], learnt: Callable[[str], Sequence[str] | None]) -> ConditionFacts:
     match part:
-        case {"kind": "text"}:
-            return ConditionFacts(name, "text", is_only_text=is_only_text)
         case {"kind": "number", "min": int() | float() as low, "max": int() | float() as high}:
             return ConditionFacts(name, "number", range=(low, high))
         case {"kind": "labels"}:
             labels = part.get("vocabulary") or learnt(name)
             return ConditionFacts(name, "labels", labels=None if labels is None else tuple(map(str, labels)))
-    return None
+        case _:  # every other kind reads a text
+            return ConditionFacts(name, "text")
 
 
 class _Learnt:

@@ -57,7 +57,7 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
         cfg = prepare_data(cfg, xp.folder, environment, os.environ, is_first=is_first)
         watchers = make_watchers(cfg, xp.folder) if is_first else []
         provenance = {"experiment": xp.sig, "command": spell_command(sys.argv, Path.home()), **software.values()}
-        built = solver(cfg, Experiment(xp.folder, xp.sig, Watchers([begun, *watchers]), provenance))
+        built = solver(cfg, Experiment(xp.folder, xp.sig, Watchers([begun, *watchers]), provenance=provenance))
         if is_first:
             data = {name: built.data_facts[name] for name in _DATA_FACTS if name in built.data_facts}
             logger.info("data: %s", data or "the solver's own", extra=FILE_ONLY)

@@ -28,6 +28,7 @@ from solfa.store.shard_writer import Outcome
 from solfa.xp.state_file import read_state
 from tests.data.segments import segments_of
 from tests.models.conditioners.tiny_encoders import write_musicgen
+from tests.solvers.best_weights import load_best
 from tests.solvers.conftest import check_resume
 from tests.solvers.toy import changed
 
@@ -232,7 +233,7 @@ def test_musicgen_checkpoint_is_tuned_here_and_goes_back_to_transformers(tmp_pat
     solver.run()
     assert not any("encoder" in name for name in read_state(tmp_path / "xp" / "best.pt")["states"]["model"])
 
-    solver.load_best()
+    load_best(solver)
     export_musicgen(solver.network, tmp_path / "tuned", str(source))
     tuned = MusicgenForConditionalGeneration.from_pretrained(tmp_path / "tuned").eval()
     codes = torch.randint(0, decoder.vocab_size, (1, decoder.num_codebooks, 6))
@@ -253,7 +254,7 @@ def test_a_trained_experiment_generates_without_its_data(songs: Path, tmp_path: 
     values = lm_values(tmp_path / "gone.solfa", conditioner=LABELS)
     (tmp_path / "config.json").write_text(json.dumps(values))
     alone = load_model(tmp_path).generator
-    solver.load_best()
+    load_best(solver)
     assert alone.network.conditioners.conditioners["genre"].vocabulary == ("down", "up")
     for name, value in solver.network.state_dict().items():
         if isinstance(value, torch.Tensor):
