@@ -8,6 +8,7 @@ import numpy as np
 import soundfile
 
 from solfa.audio.channels import Audio
+from solfa.audio.wav_header import wav_header, wav_samples
 from solfa.errors import ConfigError
 from solfa.files.whole_files import replace_atomically
 
@@ -30,6 +31,9 @@ def write_audio(path: str | Path, audio: Audio, sample_rate: int, *, wav_subtype
     extension = path.suffix.lower()
     if extension not in _FORMATS:
         raise ConfigError(f"{path.name}: expected one of {', '.join(_FORMATS)}, found {extension or 'no extension'!r}")
+    if extension == ".wav" and wav_subtype == "FLOAT":
+        replace_atomically(path, wav_header(sample_rate, *audio.shape) + wav_samples(audio))
+        return
     subtype = {".wav": wav_subtype, ".flac": "PCM_24", ".ogg": "VORBIS"}[extension]
     content = io.BytesIO()
     options = {"format": _FORMATS[extension], "subtype": subtype}

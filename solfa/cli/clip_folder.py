@@ -37,7 +37,7 @@ def generate_into(
             return _stream(out, model, requests, options, extension, bar)
         written = []
         for clip in model.draw(requests, on_progress=lambda done, total: bar(done, total), **options):
-            write_sample(clip, out, extension)
+            write_sample(clip, out, extension, model.provenance)
             written.append(flat_name(clip.file_name))
     return written
 
@@ -67,7 +67,7 @@ def _stream(
     """Generate into files that play while they grow; a signal stops it after the current block."""
     refuse_ambiguous([request.name for request in requests])
     written: list[str] = []
-    with StopSignals(_say) as signals, PartialSamples(out) as partial:
+    with StopSignals(_say) as signals, PartialSamples(out, model.provenance) as partial:
 
         def on_step(done: int, total: int) -> None:
             bar(done, total)

@@ -7,6 +7,8 @@ import typer
 from solfa.ui.terminal.console import console, visible
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.table import Table
 
     from solfa.experiments.compose.experiment_main import ExperimentMain
@@ -45,6 +47,7 @@ def grid(
         bool, typer.Option("--init", help="Create the folders, so that other commands know the signatures.")
     ] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Delete the experiments' folders and start over.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --clear: do not ask.")] = False,
 ) -> None:
     """Run every experiment of a grid."""
     from solfa.cli.dora_main import load_main
@@ -62,6 +65,8 @@ def grid(
         check_slurm(name)
     for experiment in experiments:
         main.check(experiment.xp, is_cleared=clear)
+    if clear:
+        _ask_to_clear([experiment.xp.folder for experiment in experiments], is_here=local, yes=yes)
     if clear and local:
         for experiment in experiments:
             main.clear(experiment.xp)
@@ -75,6 +80,18 @@ def grid(
         raise typer.Exit(_run_here(main, name, experiments, jobs))
     else:
         submit(main, explorer, name, clear=clear)
+
+
+def _ask_to_clear(folders: "list[Path]", *, is_here: bool, yes: bool) -> None:
+    """Ask about the experiments that are there, and refuse those that run; Dora cancels jobs on a cluster itself."""
+    from solfa.cli.removal_question import ask_to_remove
+    from solfa.xp.removal import expect_removable
+
+    there = [folder for folder in folders if folder.exists()]
+    for folder in there if is_here else ():
+        expect_removable(folder)
+    if there:
+        ask_to_remove(there, yes=yes)
 
 
 def _run_here(main: "ExperimentMain", name: str, experiments: "list[GridExperiment]", num_at_once: int) -> int:

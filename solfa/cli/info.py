@@ -4,6 +4,7 @@ import json
 import os
 import re
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from solfa.errors import ConfigError
 from solfa.ui.terminal.console import console, errors, print_facts, print_table, visible
 
 if TYPE_CHECKING:
+    from solfa.generate.condition_facts import ConditionFacts
     from solfa.xp.record import ExperimentRecord
 
 EXAMPLES = """
@@ -79,7 +81,8 @@ def info(
     elif as_json:
         from solfa.ui.terminal.experiment_tables import experiment_json
 
-        _print_json(experiment_json(record, time.time()))
+        conditions = [asdict(condition) for condition in _conditions(record)]
+        _print_json({**experiment_json(record, time.time()), "conditions": conditions})
     elif metrics:
         _print_history(record)
     else:
@@ -102,7 +105,7 @@ def _print_all(records: "list[ExperimentRecord]", xps_dir: Path, *, as_json: boo
 
 def _print_one(record: "ExperimentRecord") -> None:
     """Print what an experiment is, how it is doing, and the curves of its metrics."""
-    from solfa.ui.terminal.experiment_tables import experiment_facts
+    from solfa.ui.terminal.experiment_tables import conditions_table, experiment_facts
     from solfa.ui.terminal.history_table import all_series, summary_table
 
     print_facts(f"[bold]{visible(record.signature)}[/]", experiment_facts(record, time.time()))
@@ -110,7 +113,17 @@ def _print_one(record: "ExperimentRecord") -> None:
     if series:
         console.print()
         print_table(summary_table(series))
+    conditions = _conditions(record)
+    if conditions:
+        console.print()
+        print_table(conditions_table(conditions))
     _print_faults(record.faults)
+
+
+def _conditions(record: "ExperimentRecord") -> "list[ConditionFacts]":
+    from solfa.generate.condition_facts import described_conditions
+
+    return described_conditions(record.config or {}, record.folder)
 
 
 def _print_history(record: "ExperimentRecord") -> None:

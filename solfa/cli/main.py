@@ -22,6 +22,7 @@ from solfa.cli import (
     grid,
     info,
     pre_encode,
+    rm,
     train,
 )
 from solfa.cli.flags import command_of, in_flags
@@ -59,6 +60,7 @@ generate.add_to(app)
 export_model.add_to(app)
 export_codec.add_to(app)
 info.add_to(app)
+rm.add_to(app)
 doctor.add_to(app)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from solfa.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from solfa.data.batching.collation import Batch, Segment
+    from solfa.data.batching.collation import Batch
     from solfa.data.batching.loader import BatchDataset, GlobalBatchSampler, Loader, make_loader
     from solfa.data.batching.modes import Crop, Pack, Pad
     from solfa.data.batching.stage_batches import Batching, StageBatching, make_stage_loader
@@ -18,7 +18,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "solfa.data.batching.collation": ["Batch", "Segment"],
+            "solfa.data.batching.collation": ["Batch"],
             "solfa.data.batching.loader": ["BatchDataset", "GlobalBatchSampler", "Loader", "make_loader"],
             "solfa.data.batching.modes": ["Crop", "Pack", "Pad"],
             "solfa.data.batching.stage_batches": ["Batching", "StageBatching", "make_stage_loader"],
@@ -46,7 +46,6 @@ __all__ = [
     "OpenedSource",
     "Pack",
     "Pad",
-    "Segment",
     "Source",
     "SourceClip",
     "StageBatching",

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
@@ -26,6 +27,8 @@ from solfa.generate.request import ClipRequest, check_requests
 from solfa.generate.stream import DrawsSamples, OnAudio
 from solfa.generate.trained_folder import Trained, read_trained
 from solfa.pretrained.hub import SOLFA_MODEL, local_directory
+from solfa.pretrained.tensors import weights_sha256
+from solfa.xp.provenance import read_software
 from solfa.xp.record import find_experiment
 from solfa.xp.state_file import load_module
 
@@ -86,6 +89,21 @@ class Model:
     def codec(self) -> Codec:
         """The codec that decodes what the model draws, on the model's device; loaded on first use."""
         return self.generator.codec
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Which model, data and software make its clips; with a clip's metadata, enough to make it again."""
+        about, data = self.trained.about, self.trained.data_facts
+        return {
+            "experiment": about.get("experiment", self.trained.folder.name),
+            "epoch": about.get("epoch"),
+            "weights_sha256": self._weights_sha256,
+            "weights": self._weights,
+            "device": self.device.type,
+            "codec_fingerprint": self.codec.fingerprint,
+            "data": {name: data[name] for name in ("digest", "fingerprint", "codec") if name in data},
+            **read_software().values(),
+        }
 
     @property
     def device(self) -> torch.device:
@@ -155,6 +173,10 @@ class Model:
         if not isinstance(generator, HasLikelihood):
             raise ConfigError(f"solver {self.trained.solver}: its models cannot tell how probable a clip is")
         return generator.log_prob(self._encoded(sound), text, conditions or {})
+
+    @cached_property
+    def _weights_sha256(self) -> str:
+        return weights_sha256({name: value for name, value in self.trained.state.items() if isinstance(value, Tensor)})
 
     def _lay_out_weights(self) -> None:
         if self._weights is not None and self.device.type == "cpu" and hasattr(self.generator, "lay_out_weights"):

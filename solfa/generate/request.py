@@ -17,6 +17,7 @@ from solfa.audio.recording import AudioInfo, Location
 from solfa.config import parse_config
 from solfa.environment.memory import expect_memory
 from solfa.errors import AudioError, ConfigError
+from solfa.files.digest import file_sha256
 from solfa.store.schema import ArraySpec
 
 MAX_SEED = 2**63
@@ -47,6 +48,12 @@ class ClipRequest:
             raise ConfigError(
                 f"clip {self.name!r}: prompt_seconds needs a prompt, found none; add one, or leave it out"
             )
+
+    def prompt_facts(self) -> dict[str, str]:
+        """Name the file that the clip starts with, and its hash."""
+        if not isinstance(self.prompt, Path):
+            return {}
+        return {"prompt_file": self.prompt.name, "prompt_sha256": file_sha256(self.prompt)}
 
 
 def check_requests(requests: Sequence[ClipRequest], data_facts: Mapping[str, Any]) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 from torch import Tensor
 
-from solfa.errors import ConfigError, StoreError
-from solfa.files.json_objects import read_object
+from solfa.errors import ConfigError
 from solfa.models.sashimi.state_spaces import load_state_spaces
 from solfa.pretrained.tensors import TensorFiles
 from solfa.version import __version__
 from solfa.xp.layout import BEST, CONFIG
+from solfa.xp.record import read_settings
 from solfa.xp.state_file import read_state
 
 MODEL_TYPE = "solfa_model"
@@ -116,9 +116,8 @@ def exported_config(trained: Trained) -> dict[str, Any]:
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    if not path.is_file():
+    if not (folder / CONFIG).is_file():
         raise ConfigError(
             f"{folder}: expected a trained experiment or an exported model, found no {CONFIG}; train it first"
         )
-    return read_object(path, StoreError, f"{path}: expected the settings of a run")
+    return read_settings(folder)

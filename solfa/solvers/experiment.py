@@ -25,6 +25,8 @@ class Experiment(NamedTuple):
     watcher: Watcher = Watchers(())
     is_dry: bool = False
     """Building a solver ends with `PlanTold` once its watcher knows what the run would take."""
+    provenance: Mapping[str, Any] | None = None
+    """Where its results come from, in plain values; stored in checkpoints."""
 
     def write_history(self, history: Sequence[Mapping[str, Mapping[str, float]]]) -> None:
         """Write the metrics of all epochs, stage by stage, where Dora looks for them."""

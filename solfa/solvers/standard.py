@@ -41,7 +41,7 @@ from solfa.solvers.optim.schedules import Schedule
 from solfa.solvers.plan.outline import Outline
 from solfa.solvers.plan.run_plan import tell_plan
 from solfa.solvers.state.checkpoints import Persistence, RunPosition
-from solfa.solvers.state.registry import Registry, check_modules, load_state
+from solfa.solvers.state.registry import Registry, check_modules
 
 C = TypeVar("C", bound=SolverConfig)
 
@@ -271,19 +271,6 @@ class StandardSolver(Generic[C]):
         if self.is_first_rank:
             self.experiment.watcher.clips("generate", self.epoch, everyone)
         return everyone
-
-    def load_best(self) -> None:
-        """Load the best weights from the experiment's folder, to inspect them or generate with them."""
-        states = self._persistence.best_states()
-        missing = [name for name in self._registry.best if name not in states]
-        if missing:
-            raise ConfigError(
-                f"{self.experiment.folder}: expected trained weights for {', '.join(missing)}, found none; "
-                "train at least one epoch"
-            )
-        for name, state in states.items():
-            load_state(name, self._attribute(name), state)
-            self._attribute(name).eval()
 
     # The order of things.
 

@@ -4,7 +4,7 @@ samples/
   index.html        all epochs on one page, the latest first
   12/NAME.wav       the audio, float
   12/NAME.png       its mel spectrogram
-  12/NAME.json      what it was made from; written last, so a clip that has one is complete
+  12/NAME.json      what it was made from, and by what; written last, so a clip that has one is complete
 """
 
 import json
@@ -26,6 +26,7 @@ from solfa.ui.html.excerpt import levels
 from solfa.ui.html.picture import spectrogram_db, spectrogram_png
 from solfa.ui.html.samples_page import Sample, render_samples
 from solfa.xp.layout import SAMPLES, SAMPLES_PAGE
+from solfa.xp.provenance import last_start
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +43,16 @@ class SampleWriter(Watcher):
         _refuse_twins(clips)
         folder = self.folder / str(epoch)
         folder.mkdir(parents=True, exist_ok=True)
+        provenance = last_start(self.folder.parent)
         for clip in clips:
-            write_sample(clip, folder)
+            write_sample(clip, folder, provenance=provenance)
         page = write_index(self.folder)
         logger.info("generate: wrote %d clips of epoch %d to %s; open %s", len(clips), epoch, folder, page)
 
 
-def write_sample(clip: GeneratedClip, folder: Path, extension: str = ".wav") -> None:
+def write_sample(
+    clip: GeneratedClip, folder: Path, extension: str = ".wav", provenance: Mapping[str, Any] | None = None
+) -> None:
     """Write one clip as audio, picture and metadata; no file is ever half-written."""
     stem, audio = flat_name(clip.file_name), clip.samples()
     write_audio(folder / f"{stem}{extension}", audio, clip.sample_rate)
@@ -62,6 +66,7 @@ def write_sample(clip: GeneratedClip, folder: Path, extension: str = ".wav") -> 
         "channels": audio.shape[0],
         "levels": levels(audio),
         "metadata": dict(clip.metadata),
+        "provenance": dict(provenance or {}),
     }
     content = json.dumps(about, indent=2, ensure_ascii=False, default=_plain)
     replace_atomically(folder / f"{stem}.json", content.encode("utf-8", errors="backslashreplace"))

@@ -5,11 +5,11 @@ blocks of audio ──► NAME.partial.wav ──┬── complete ──► NA
                                        └── stopped  ──► stays and can be played
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import final
+from typing import Any, final
 
 from solfa.audio.growing_wav import GrowingWav
 from solfa.errors import ConfigError
@@ -41,8 +41,8 @@ def refuse_ambiguous(names: Collection[str]) -> None:
 class PartialSamples:
     """The clips that are being drawn into a folder; if all goes well, only the completed ones stay."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, provenance: Mapping[str, Any] | None = None) -> None:
+        self.folder, self._provenance = folder, provenance
         self.paths: dict[str, Path] = {}
         """The files of all clips that were started and are neither complete nor rejected."""
         self._growing: dict[str, GrowingWav] = {}
@@ -60,7 +60,7 @@ class PartialSamples:
 
     def complete(self, clip: GeneratedClip, extension: str) -> None:
         """Write a complete clip as audio, picture and metadata, and remove its partial file."""
-        write_sample(clip, self.folder, extension)
+        write_sample(clip, self.folder, extension, self._provenance)
         self.paths.pop(clip.name).unlink()
 
     def __enter__(self) -> "PartialSamples":

@@ -7,6 +7,7 @@ from solfa.lazy_names import lazy_names
 if TYPE_CHECKING:
     from solfa.xp.paths import resolve_path, resolve_paths
     from solfa.xp.record import ExperimentRecord, find_experiment, list_experiments, read_experiment
+    from solfa.xp.removal import remove_experiment
     from solfa.xp.state_file import read_state
 else:
     __getattr__, __dir__ = lazy_names(
@@ -14,6 +15,7 @@ else:
         {
             "solfa.xp.paths": ["resolve_path", "resolve_paths"],
             "solfa.xp.record": ["ExperimentRecord", "find_experiment", "list_experiments", "read_experiment"],
+            "solfa.xp.removal": ["remove_experiment"],
             "solfa.xp.state_file": ["read_state"],
         },
     )
@@ -24,6 +26,7 @@ __all__ = [
     "list_experiments",
     "read_experiment",
     "read_state",
+    "remove_experiment",
     "resolve_path",
     "resolve_paths",
 ]

@@ -14,7 +14,11 @@ xps/SIG/
   samples/12/           generated clips after epoch 12; samples/index.html shows all epochs
   tensorboard/          curves; wandb/, if enabled, is laid out by the wandb package
   .prepared.json        the datasets that the first process prepared; the others wait for it
+  provenance.json       the versions, the commit, the machine, the command and the data of every start
+  failure.json          why the last run ended early; gone when it continues
   .lock                 who is running it
+
+grids/NAME/SIG          beside xps/, a link to every experiment of a grid
 """
 
 import re
@@ -30,7 +34,10 @@ SAMPLES = "samples"
 SAMPLES_PAGE = "index.html"
 TENSORBOARD = "tensorboard"
 PREPARED = ".prepared.json"
+PROVENANCE = "provenance.json"
+FAILURE = "failure.json"
 LOCK = ".lock"
+GRIDS = "grids"
 
 _COPY = re.compile(r"checkpoint_(\d+)\.pt")
 

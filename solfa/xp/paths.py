@@ -8,7 +8,7 @@ from typing import Any
 from solfa.config import nearest
 from solfa.environment.teams import Environment
 from solfa.errors import ConfigError
-from solfa.xp.record import is_experiment, no_such_experiment
+from solfa.xp.record import find_experiment
 
 DATASET_KEY = "dset"
 """The config key that dataset paths are under."""
@@ -16,6 +16,7 @@ PREFIXES = ("reference", "sig", "demo", "pretrained")
 """What may follow `//`; the last two are left alone for other readers."""
 
 _SPECIAL = re.compile(r"//(?P<prefix>[^/:]*)(?P<rest>.*)", re.DOTALL)
+_TYPED = re.compile(r"//sig/[\w-]+")
 _SIGNATURE = re.compile(r"/(?P<signature>[^/:]+)(?P<rest>.*)", re.DOTALL)
 
 
@@ -41,6 +42,21 @@ def resolve_path(text: str, environment: Environment) -> str:
     if special["prefix"] in PREFIXES or not (suggestion := nearest(special["prefix"], PREFIXES)) or Path(text).exists():
         return text
     raise ConfigError(f"{text}: expected //reference/... or //sig/SIG{suggestion}")
+
+
+def with_whole_signatures(text: str, environment: Environment) -> str:
+    """Replace the beginning of a signature after `//sig/` by all of it, so that it always means the same experiment.
+
+    One that is unknown or ambiguous stays as it is: `resolve_path` says what is wrong with it.
+    """
+
+    def whole(found: re.Match[str]) -> str:
+        try:
+            return f"//sig/{find_experiment(environment.xps_dir, found[0]).name}"
+        except ConfigError:
+            return found[0]
+
+    return _TYPED.sub(whole, text)
 
 
 def map_dataset_path(path: str, environment: Environment) -> str:
@@ -94,11 +110,9 @@ def _resolve_reference(text: str, rest: str, environment: Environment) -> str:
 
 def _resolve_signature(text: str, rest: str, environment: Environment) -> str:
     match = _SIGNATURE.fullmatch(rest)
-    if match is None or match["signature"] in (".", ".."):
+    if match is None or match["signature"].startswith("."):
         raise ConfigError(f"{text}: expected an experiment's signature, as in //sig/0123abcd")
-    folder = environment.xps_dir / match["signature"]
-    if not is_experiment(folder):
-        raise ConfigError(no_such_experiment(environment.xps_dir, f"//sig/{match['signature']}"))
+    folder = find_experiment(environment.xps_dir, f"//sig/{match['signature']}")
     return str(folder) + match["rest"].rstrip("/")
 
 

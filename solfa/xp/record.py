@@ -2,21 +2,24 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 from solfa.errors import ConfigError, StoreError
 from solfa.files.json_objects import parse_object
+from solfa.xp.failure import Failure, read_failure
 from solfa.xp.layout import ARGV, BEST, CONFIG, HISTORY, SAMPLES, SAMPLES_PAGE, log_path, log_paths, state_paths
+from solfa.xp.lock import LockState, read_lock
 
 CLIP_SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".mp3"})
 RECENT_SECONDS = 120.0
-"""If the log was written this recently, the run is probably still going."""
+"""If a run on another machine, whose lock cannot be checked from here, wrote this recently, it is probably going."""
 SHOWN = 5
 
-State = Literal["finished", "running", "stopped", "never ran"]
+State = Literal["running", "done", "failed", "dead", "stopped", "unknown", "never ran"]
+"""dead: its process was killed. stopped: it was asked to. unknown: it is or was on another machine."""
 Epoch = Mapping[str, Mapping[str, float | None]]
 """Stage to metric to value; None where a value is not a number."""
 
@@ -36,6 +39,10 @@ class ExperimentRecord:
     """When a run last wrote something, in seconds since 1970; None if it never ran."""
     changed: float
     """When the newest of its records was written, the overrides included."""
+    lock: LockState = field(default_factory=LockState)
+    """Who runs it."""
+    failure: Failure | None = None
+    """Why its last run ended early."""
     faults: tuple[str, ...] = ()
     """One sentence for each thing that could not be read."""
 
@@ -63,12 +70,35 @@ class ExperimentRecord:
         return epochs if isinstance(epochs, int) else None
 
     def state(self, now: float) -> State:
-        """Describe its state; whether it is running can only be guessed from when it last wrote."""
-        if self.planned_epochs is not None and len(self.history) >= self.planned_epochs:
-            return "finished"
-        if self.last_written is None:
-            return "never ran"
-        return "running" if now - self.last_written < RECENT_SECONDS else "stopped"
+        """Describe its state: whether it is running comes from its lock, everything else from its records."""
+        if self.lock.is_held:
+            return "running"
+        if self.lock.is_held is None and self.lock.host:
+            is_recent = self.last_written is not None and now - self.last_written < RECENT_SECONDS
+            if is_recent or not self._is_done:
+                return "running" if is_recent else "unknown"
+        if self._is_done:
+            return "done"
+        if self.failure is not None:
+            return "failed"
+        if self.lock.host:
+            return "dead"
+        return "never ran" if self.last_written is None else "stopped"
+
+    def state_words(self, now: float) -> str:
+        """Describe its state with where it runs, or why it does not."""
+        state, elsewhere = self.state(now), bool(self.lock.host) and not self.lock.is_here
+        if state == "running":
+            return f"running on {self.lock.host}" if elsewhere else "running"
+        if state == "unknown":
+            return f"unknown: {self.lock} took it, and its lock cannot be checked from here"
+        if state == "dead":
+            return f"dead: {self.lock} was killed"
+        return f"failed: {self.failure.reason}" if state == "failed" and self.failure else state
+
+    @property
+    def _is_done(self) -> bool:
+        return self.planned_epochs is not None and len(self.history) >= self.planned_epochs
 
 
 def list_experiments(xps_dir: str | Path) -> list[Path]:
@@ -76,7 +106,8 @@ def list_experiments(xps_dir: str | Path) -> list[Path]:
     xps_dir = Path(xps_dir)
     if not xps_dir.is_dir():
         return []
-    folders = [folder for folder in xps_dir.iterdir() if is_experiment(folder)]
+    # What is hidden is being removed.
+    folders = [folder for folder in xps_dir.iterdir() if folder.name[0] != "." and is_experiment(folder)]
     return sorted(folders, key=lambda folder: (-_changed(folder), folder.name))
 
 
@@ -97,7 +128,7 @@ def find_experiment(xps_dir: str | Path, text: str) -> Path:
     """
     xps_dir = Path(xps_dir)
     signature = text.removeprefix("//sig/").rstrip("/")
-    if "/" not in signature and signature not in ("", ".", ".."):
+    if "/" not in signature and not signature.startswith(".") and signature:
         if is_experiment(xps_dir / signature):
             return xps_dir / signature
         matching = [folder for folder in list_experiments(xps_dir) if folder.name.startswith(signature)]
@@ -140,8 +171,16 @@ def read_experiment(folder: str | Path) -> ExperimentRecord:
         clips=_clips(folder),
         last_written=max((path.stat().st_mtime for path in written if path.exists()), default=None),
         changed=_changed(folder),
+        lock=read_lock(folder),
+        failure=read_failure(folder),
         faults=tuple(faults),
     )
+
+
+def folder_bytes(folder: Path) -> int:
+    """Add up the sizes of the files in a folder; several names of one file count once."""
+    found = {(status.st_dev, status.st_ino): status.st_size for status in map(Path.lstat, folder.rglob("*"))}
+    return sum(found.values())
 
 
 def expect_trained(folder: Path, where: str = "") -> None:

@@ -7,10 +7,11 @@ import pytest
 import soundfile
 from hostile import tone
 
-from solfa.audio.growing_wav import HEADER_BYTES, GrowingWav
+from solfa.audio.growing_wav import GrowingWav
 from solfa.audio.probe import probe
 from solfa.audio.reader import read_span
 from solfa.audio.recording import Location
+from solfa.audio.wav_header import HEADER_BYTES
 
 
 @pytest.mark.parametrize("channels", [1, 2])

@@ -32,6 +32,15 @@ def test_written_audio_reads_back(tmp_path, name, options, tolerance):
     assert [child.name for child in path.parent.iterdir()] == [name]
 
 
+@pytest.mark.parametrize("name", ["x.wav", "x.flac"])
+def test_equal_audio_makes_equal_files_whenever_it_is_written(tmp_path, name):
+    write_audio(tmp_path / name, AUDIO, 16000)
+    before = (tmp_path / name).read_bytes()
+    assert b"PEAK" not in before, "libsndfile writes the time into this chunk"
+    write_audio(tmp_path / name, AUDIO, 16000)
+    assert (tmp_path / name).read_bytes() == before
+
+
 def test_minutes_of_ogg_are_written_whole(tmp_path):
     write_audio(tmp_path / "x.ogg", np.tile(AUDIO, 400), 16000)
     assert probe(Location(tmp_path / "x.ogg")).num_samples == 400 * AUDIO.shape[1]

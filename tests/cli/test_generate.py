@@ -1,6 +1,7 @@
 """`solfa generate` as a user types it: clips, pictures and metadata from trained experiments."""
 
 import json
+import platform
 import re
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,20 @@ def test_clips_come_with_pictures_and_what_they_were_made_from(generate: SolfaMa
         assert found["metadata"]["codec"].startswith("mulaw:")
         assert found["metadata"]["sampling"]["top_k"] == 9
         assert found["metadata"]["sampling"]["guidance_scale"] == 4.0, "what is not said is as the experiment says"
+
+
+def test_the_same_command_writes_the_same_bytes_and_says_what_made_them(generate: SolfaMain, tmp_path: Path) -> None:
+    for out in ("first", "second"):
+        assert generate("1abe1000", "--set", "genre=jazz", "--seed", 5, out=out)[0] == 0
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+    found = about(tmp_path / "first/clip-000.wav")["provenance"]
+    assert (found["experiment"], found["epoch"], found["weights"], found["device"]) == ("1abe1000", 1, "fp32", "cpu")
+    assert (
+        found["solfa"] == solfa.__version__ and found["host"] == platform.node() and len(found["weights_sha256"]) == 64
+    )
+    assert found["codec_fingerprint"] == solfa.load_codec(CODEC).fingerprint
+    assert set(found["data"]) == {"digest", "fingerprint", "codec"}
 
 
 def test_a_clip_with_the_same_seed_is_the_same_alone_and_among_others(generate: SolfaMain, tmp_path: Path) -> None:

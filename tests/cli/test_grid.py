@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from solfa.cli import grid
 from solfa.errors import ConfigError
+from solfa.xp.lock import locked
 from tests.experiments.own_folder import OWN, own_variables
 
 TARGETS = ["targets", "-P", "own_grids"]
@@ -46,6 +47,22 @@ def test_without_slurm_nothing_is_cleared_and_local_is_suggested(tmp_path):
     result = invoke(*TARGETS, "--clear")
     assert isinstance(result.exception, ConfigError) and "`local=True`" in str(result.exception)
     assert len(list((tmp_path / "dora" / "xps").glob("*/.argv.json"))) == 2
+
+
+def test_nothing_is_cleared_unless_somebody_says_yes(tmp_path, monkeypatch):
+    invoke(*TARGETS, "--dry-run", "--init")
+    marks = [path.parent / "mark" for path in (tmp_path / "dora" / "xps").glob("*/.argv.json")]
+    for mark in marks:
+        mark.touch()
+    result = invoke(*TARGETS, "--local", "--clear")
+    assert isinstance(result.exception, ConfigError) and "`yes=True`" in str(result.exception)
+    with locked(marks[1].parent):
+        result = invoke(*TARGETS, "--local", "--clear", "--yes")
+    assert isinstance(result.exception, ConfigError) and "running" in str(result.exception)
+    assert all(mark.exists() for mark in marks)
+    monkeypatch.setattr(grid, "_run_here", lambda *arguments: 0)
+    assert invoke(*TARGETS, "--local", "--clear", "--yes").exit_code == 0
+    assert not any(mark.exists() for mark in marks)
 
 
 @pytest.mark.slow

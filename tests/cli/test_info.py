@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from solfa.cli.main import main
+from solfa.errors import SolfaError
+from solfa.xp.failure import record_failure
+from solfa.xp.lock import locked
 
 COMMAND = [sys.executable, "-c", "from solfa.cli.main import main; main()", "info"]
 HISTORY = [{"train": {"loss": 4.0 - epoch, "lr": 0.1}, "valid": {"loss": 5.0 - epoch}} for epoch in range(3)]
@@ -57,7 +61,7 @@ def test_all_experiments_are_listed_with_state_epochs_and_loss(solfa_info):
     code, output, _ = solfa_info()
     lines = {line.split()[0]: " ".join(line.split()) for line in output.splitlines()}
     assert code == 0 and set(lines) == {"signature", "9521b0af", "95aa0001", "c0ffee12"}
-    assert re.match(r"9521b0af finished 3 of 3 valid.loss 3 3 \d+ s ago solver=lm/debug note=95$", lines["9521b0af"])
+    assert re.match(r"9521b0af done 3 of 3 valid.loss 3 3 \d+ s ago solver=lm/debug note=95$", lines["9521b0af"])
     assert re.match(r"95aa0001 stopped 1 train.loss nan [\d,.]+ days ago solver", lines["95aa0001"])
     assert re.match(r"c0ffee12 never ran 0 \d+ s ago solver=lm/debug note=c0$", lines["c0ffee12"])
     assert output.splitlines()[-1].startswith("95aa0001"), "the latest come first"
@@ -68,7 +72,7 @@ def test_one_experiment_is_shown_with_its_curves(arguments, solfa_info, dora_dir
     path = str(dora_dir / "xps/9521b0af")
     code, output, _ = solfa_info(*(path if argument == "PATH" else argument for argument in arguments))
     assert code == 0 and path in output and "solver=lm/debug note=95" in output
-    assert re.search(r"state +finished, last written \d+ s ago", output) and re.search(r"epochs +3 of 3", output)
+    assert re.search(r"state +done, last written \d+ s ago", output) and re.search(r"epochs +3 of 3", output)
     assert re.search(r"checkpoints +checkpoint.pt \(2 kB\)", output)
     assert re.search(r"train +loss +2 +2 +3 +█▅▁", output) and re.search(r" lr +0\.1 +▄▄▄", output)
     assert re.search(r"valid +loss +3 +3 +3 +█▅▁", output)
@@ -95,7 +99,7 @@ def test_json_is_strict_and_whole(solfa_info):
 
     code, output, _ = solfa_info("9521", "--json")
     found = json.loads(output, parse_constant=refuse)
-    assert code == 0 and found["history"] == HISTORY and found["state"] == "finished"
+    assert code == 0 and found["history"] == HISTORY and found["state"] == "done"
     assert (found["config"]["seed"], found["overrides"][1], found["checkpoints"]) == (7, "note=95", ["checkpoint.pt"])
     everything = json.loads(solfa_info("--json")[1], parse_constant=refuse)
     assert [found["history"] for found in everything if found["signature"] == "95aa0001"] == [
@@ -108,6 +112,36 @@ def test_the_config_and_the_log_are_printed(solfa_info):
     code, output, _ = solfa_info("9521", "--log")
     assert code == 0 and output.splitlines()[0] == "epoch 1"
     assert "\x07" not in output and "\x1b]" not in output and "evil \\x1b]0;title\\x07" in output
+
+
+def test_it_says_who_runs_an_experiment_and_why_one_ended(solfa_info, dora_dir):
+    xps = dora_dir / "xps"
+    with locked(xps / "c0ffee12"):
+        assert "c0ffee12 running 0" in " ".join(solfa_info()[1].split())
+    (xps / "c0ffee12/.lock").write_text(json.dumps({"host": platform.node(), "process": 77}))
+    assert re.search(r"state +dead: process 77 on .* was killed", solfa_info("c0")[1])
+    record_failure(xps / "95aa0001", SolfaError("epoch 1, update 3: found nan"))
+    assert re.search(r"state +failed: epoch 1, update 3: found nan, last written", solfa_info("95aa")[1])
+    assert json.loads(solfa_info("95aa", "--json")[1])["failure"] == "epoch 1, update 3: found nan"
+    record_failure(xps / "9521b0af", SolfaError("no codec"))
+    assert re.search(r"state +done,.*\n.*\nlast error +no codec", solfa_info("9521")[1])
+
+
+def test_the_conditions_of_a_model_are_shown_as_the_flags_that_set_them(solfa_info, dora_dir):
+    conditioners = {
+        "description": {"kind": "text", "source": "caption"},
+        "genre": {"kind": "labels", "vocabulary": ["jazz", "rock"]},
+        "mood": {"kind": "labels", "vocabulary": None},
+        "bpm": {"kind": "number", "min": 40.0, "max": 220.0},
+    }
+    config = {"solver": "lm", "optim": {"epochs": 3}, "conditioner": {"conditioners": conditioners}}
+    (dora_dir / "xps/9521b0af/config.json").write_text(json.dumps(config))
+    (dora_dir / "xps/9521b0af/checkpoint.pt").unlink()
+    _, output, _ = solfa_info("9521")
+    assert re.search(r'--text "..." +any text *\n--set genre=... +jazz, rock *\n--set mood=... +labels', output)
+    assert re.search(r"--set bpm=NUMBER +from 40 to 220 *\n", output)
+    found = {one["name"]: one for one in json.loads(solfa_info("9521", "--json")[1])["conditions"]}
+    assert found["genre"]["labels"] == ["jazz", "rock"] and found["bpm"]["range"] == [40.0, 220.0]
 
 
 def test_a_damaged_history_is_named_and_the_rest_is_shown(solfa_info, dora_dir):
@@ -180,4 +214,4 @@ def test_it_answers_without_importing_anything_heavy(dora_dir):
         "print('HEAVY', sorted(heavy))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "HEAVY []" in run.stdout and "finished" in run.stdout
+    assert "HEAVY []" in run.stdout and "done" in run.stdout

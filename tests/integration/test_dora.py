@@ -92,6 +92,13 @@ def test_a_run_is_an_experiment_that_dora_knows_and_that_no_typo_clears(dora_dir
     assert (folder / "checkpoint.pt").is_file()
 
 
+@pytest.mark.parametrize("arguments", [["solver=own", "device=gpu"], ["-d", "solver=own", "refuse=true"]])
+def test_a_run_that_is_refused_leaves_no_folder(arguments, dora_dir):
+    result = dora(dora_dir, "run", *arguments)
+    assert result.returncode == 2, result.stderr
+    assert not list((dora_dir / "xps").glob("*"))
+
+
 def test_a_grid_is_shown_and_its_folders_are_made(dora_dir):
     ran = dora(dora_dir, "grid", "lm.debug", "--dry_run", "--init", "--no_monitoring")
     assert ran.returncode == 0, ran.stderr

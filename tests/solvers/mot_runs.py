@@ -22,6 +22,7 @@ from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
 from tests.models.mot.tiny_mot import write_base, write_donor
+from tests.solvers.best_weights import load_best
 from tests.solvers.toy import changed
 
 K, V, RATE = 2, 16, 1000
@@ -126,7 +127,7 @@ def train_briefly(folder: Path, world: World) -> MoTSolver:
     """Take ten updates with a donor that is frozen, and give the solver with its best weights."""
     solver = solver_of(folder, mot_values(world, model__donor=str(world.donor), optim__updates_per_epoch=5))
     solver.run()
-    solver.load_best()
+    load_best(solver)
     return solver
 
 

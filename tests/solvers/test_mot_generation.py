@@ -20,6 +20,7 @@ from solfa.generate.text_model import TextModel
 from solfa.solvers.tasks.mot import MoTSolver
 from solfa.solvers.watchers.protocol import Watcher
 from tests.models.mot.tiny_mot import LAYOUTS, name_of, shake
+from tests.solvers.best_weights import load_best
 from tests.solvers.mot_runs import (
     RATE,
     K,
@@ -63,7 +64,7 @@ def test_four_clips_are_learnt_by_heart_and_come_back_from_their_captions(
     solver = solver_of(tmp_path / "xp", values)
     solver.run()
     assert solver.history[-1]["valid"]["loss"] < 0.1
-    solver.load_best()
+    load_best(solver)
     found = ask(solver, *[ClipRequest(text, 8 / RATE, 0, text) for text in captions], **GREEDY)
     for (_, codes), regenerated in zip(clips, found, strict=True):
         assert regenerated.tolist() == codes.tolist()
@@ -87,7 +88,7 @@ def test_a_clip_depends_on_its_seed_text_and_guidance_and_not_on_its_neighbours(
 
     # In float64, so that one clip and four are rounded to the same codes.
     precise = solver_of(trained.experiment.folder, trained.cfg.model_dump(mode="json"), kind=PreciseMoT)
-    precise.load_best()
+    load_best(precise)
     others = [asked("seed", seed=4), asked("text", text="ebbing from ten, and then rising"), asked("none", text=None)]
     together = ask(precise, asked("same"), *others, **EVERY_CODE)
     (alone,) = ask(precise, asked("same"), **EVERY_CODE)

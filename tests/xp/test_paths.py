@@ -6,7 +6,7 @@ import pytest
 
 from solfa.environment.teams import Environment
 from solfa.errors import ConfigError
-from solfa.xp.paths import map_dataset_path, resolve_path, resolve_paths
+from solfa.xp.paths import map_dataset_path, resolve_path, resolve_paths, with_whole_signatures
 
 
 @pytest.fixture
@@ -45,6 +45,23 @@ def test_signatures_become_folders_with_what_follows_them(environment, make_expe
     assert resolve_path("//sig/9521b0af/", environment) == str(folder)
     assert resolve_path("//sig/9521b0af/best.pt", environment) == str(folder / "best.pt")
     assert resolve_path("//sig/9521b0af:num_codebooks=4", environment) == f"{folder}:num_codebooks=4"
+    assert resolve_path("//sig/95/best.pt", environment) == str(folder / "best.pt")
+
+
+def test_the_beginning_of_a_signature_becomes_all_of_it(environment, make_experiment):
+    make_experiment("9521b0af")
+    texts = [
+        "continue_from=//sig/95",
+        "codec=//sig/9521b0af:bits=4",
+        "x=[//sig/952/best.pt,//sig/zz]",
+        "a=//reference/b",
+    ]
+    assert [with_whole_signatures(text, environment) for text in texts] == [
+        "continue_from=//sig/9521b0af",
+        "codec=//sig/9521b0af:bits=4",
+        "x=[//sig/9521b0af/best.pt,//sig/zz]",
+        "a=//reference/b",
+    ]
 
 
 def test_unknown_signatures_are_answered_with_near_ones(environment, make_experiment):
@@ -56,8 +73,9 @@ def test_unknown_signatures_are_answered_with_near_ones(environment, make_experi
         resolve_path("//sig/9521b0aa", environment)
     with pytest.raises(ConfigError, match=r"latest.*c0ffee12"):
         resolve_path("//sig/zzzz", environment)
-    with pytest.raises(ConfigError, match="no such experiment"):
-        resolve_path("//sig/9521", environment)  # a prefix may fit more than one tomorrow
+    make_experiment("9521b0bb")
+    with pytest.raises(ConfigError, match=r"//sig/9521: 2 experiments.*9521b0"):
+        resolve_path("//sig/9521/best.pt", environment)
     for text in ("//sig", "//sig/", "//sig/..", "//sig/../xps"):
         with pytest.raises(ConfigError, match="signature"):
             resolve_path(text, environment)

@@ -3,10 +3,15 @@
 import json
 import math
 import os
+import platform
+import time
 
 import pytest
 
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, SolfaError
+from solfa.xp.failure import forget_failure, record_failure
+from solfa.xp.layout import LOCK
+from solfa.xp.lock import locked
 from solfa.xp.record import RECENT_SECONDS, as_epoch, find_experiment, list_experiments, read_experiment
 
 
@@ -66,19 +71,30 @@ def test_a_folder_is_read_with_all_that_is_in_it(make_experiment):
     assert record.faults == ()
 
 
-def test_the_state_follows_from_epochs_and_the_time_of_writing(make_experiment):
-    never = read_experiment(make_experiment("aa"))
-    assert never.state(1e9) == "never ran" and never.last_written is None
+def test_the_state_follows_from_epochs_lock_and_failure(make_experiment):
+    assert read_experiment(make_experiment("aa")).state(1e9) == "never ran"
     folder = make_experiment("bb", history=[{"train": {"loss": 1}}], config={"optim": {"epochs": 2}})
-    (folder / "solver.log.0").write_text("x")
-    for path in folder.iterdir():
-        os.utime(path, (0, 1_000_000))
-    record = read_experiment(folder)
-    assert record.last_written == 1_000_000
-    assert record.state(1_000_000 + RECENT_SECONDS / 2) == "running"
-    assert record.state(1_000_000 + RECENT_SECONDS * 2) == "stopped"
+    assert read_experiment(folder).state(time.time()) == "stopped", "however recently it wrote"
+    with locked(folder):
+        assert read_experiment(folder).state_words(0.0) == "running"
+    assert read_experiment(folder).state(0.0) == "stopped", "it ended in an orderly way"
+    (folder / LOCK).write_text(json.dumps({"host": platform.node(), "process": 12}))
+    assert read_experiment(folder).state(0.0) == "dead"
+    record_failure(folder, SolfaError("found\nnan"))
+    assert read_experiment(folder).state_words(0.0) == "failed: found nan"
     (folder / "history.json").write_text(json.dumps([{"train": {"loss": 1}}] * 2))
-    assert read_experiment(folder).state(1_000_001) == "finished"
+    assert read_experiment(folder).state(0.0) == "done"
+    forget_failure(folder)
+    assert read_experiment(folder).failure is None
+
+
+def test_a_run_on_another_machine_is_running_while_it_writes_and_unknown_afterwards(make_experiment):
+    folder = make_experiment("bb", history=[{"train": {"loss": 1}}], config={"optim": {"epochs": 2}})
+    (folder / LOCK).write_text(json.dumps({"host": "node17", "process": 12}))
+    os.utime(folder / "history.json", (0, 1_000_000))
+    record = read_experiment(folder)
+    assert record.state_words(1_000_000 + RECENT_SECONDS / 2) == "running on node17"
+    assert record.state_words(1_000_000 + RECENT_SECONDS * 2).startswith("unknown: process 12 on node17")
 
 
 @pytest.mark.parametrize("text", ["[{", "{}", "\xff"])

@@ -3,7 +3,7 @@
 Codes become int64 and latents float32, whatever the dataset stores; padding is zeros.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -27,15 +27,6 @@ class Share(NamedTuple):
     part: Rows
     global_rows: int
     global_frames: int
-
-
-class Segment(NamedTuple):
-    """A run of frames of one clip within a batch."""
-
-    id: str
-    start: int
-    """First frame within the clip."""
-    array: Num[Tensor, "T W"]
 
 
 @dataclass(frozen=True)
@@ -90,12 +81,6 @@ class Batch:
     def mask(self) -> Bool[Tensor, "B T"]:
         """True for frames, False for padding."""
         return self.segment_ids >= 0
-
-    def segments(self) -> Iterator[Segment]:
-        """View each segment without its padding."""
-        places = zip(self.rows.tolist(), self.columns.tolist(), self.num_frames.tolist(), strict=True)
-        for clip_id, start, (row, column, count) in zip(self.ids, self.starts.tolist(), places, strict=True):
-            yield Segment(clip_id, start, self.arrays[row, column : column + count])
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
         """Copy the tensors to a device."""

@@ -62,6 +62,8 @@ class OpenedSource:
         """The spec of the codec that decodes the arrays."""
         prints = [info.fingerprint for info in infos]
         self.fingerprint: str = prints[0] if len(prints) == 1 else value_sha256(prints)
+        self.codec_fingerprint: str | None = _codec_fingerprint(infos[0])
+        """The hash of everything that changes what that codec computes, its weights included."""
         self._columns = [part.columns for part in opened]
         self._mixture = Mixture([_part(part) if weighted else Part(part.clips) for part in opened])
 
@@ -123,6 +125,11 @@ def open_sources(
         opened = [part.keep(these) for part, these in zip(opened, sides, strict=True)]
         opened = [part for part in opened if len(part.dataset)]
     return OpenedSource(opened, weighted=weighted)
+
+
+def _codec_fingerprint(info: DatasetInfo) -> str | None:
+    # The codec's description is part of what the dataset records; its hash is the codec's fingerprint.
+    return value_sha256(info.parts["codec"]) if info.parts.get("codec") else None
 
 
 def open_stage(dset: Dset, stage: Stage) -> OpenedSource:

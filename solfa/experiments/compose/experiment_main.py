@@ -4,8 +4,6 @@ argv ──► check ──► Hydra ──► XP: the composed settings, what d
 """
 
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,12 +27,15 @@ from solfa.experiments.compose.overrides import (
     same_name_elsewhere,
     unknown_keys,
 )
-from solfa.experiments.compose.settings import Settings, read_settings, settle
+from solfa.experiments.compose.settings import Settings, parse_settings, settle
 from solfa.experiments.compose.signature import difference
 from solfa.experiments.compose.state_spaces_names import names_here
 from solfa.experiments.dora_adapter import Delta, DoraMain, last_of_each_key
 from solfa.experiments.exits import sentences
-from solfa.xp.lock import locked
+from solfa.xp.failure import read_failure
+from solfa.xp.layout import state_paths
+from solfa.xp.paths import with_whole_signatures
+from solfa.xp.removal import clear_experiment
 
 SEARCH_PATH = "SOLFA_SEARCH_PATH"
 """The environment variable that lists your own YAML folders, laid out like `solfa/conf`."""
@@ -48,12 +49,13 @@ class ExperimentMain(DoraMain):
         with sentences(), _one_line():
             self.environment = load_environment(os.environ)
             self._validated: tuple[XP, Settings] | None = None
+            self._made: set[str] = set()  # the experiments whose folders did not exist before
             super().__init__(run, config_path="conf")
 
     def compose(self, argv: Sequence[str]) -> XP:
         """Compose the experiment that `argv` describes; a mistake in it is a ConfigError."""
         check_overrides(argv, self._groups)
-        argv = last_of_each_key(argv)
+        argv = [with_whole_signatures(text, self.environment) for text in last_of_each_key(argv)]
         with _one_line():
             base, chosen = self.compose_base(argv)
             unknown = unknown_keys(argv, plain(base), self._groups)
@@ -69,7 +71,7 @@ class ExperimentMain(DoraMain):
         """Validate the composed settings, only once however often they are needed."""
         if self._validated is None or self._validated[0] is not xp:
             with _typed(xp):
-                settings = read_settings(plain(xp.cfg), self.environment, [key_of(text) for text in xp.argv])
+                settings = parse_settings(plain(xp.cfg), self.environment, [key_of(text) for text in xp.argv])
             self._validated = (xp, settings)
         return self._validated[1]
 
@@ -86,22 +88,35 @@ class ExperimentMain(DoraMain):
             return self.compose(argv)
 
     def clear(self, xp: XP) -> None:
-        """Delete an experiment's folder; nobody ever sees it half deleted."""
+        """Delete an experiment's folder."""
         if xp.folder.exists():
-            cleared = xp.folder.with_name(f".{xp.sig}.{secrets.token_hex(4)}.cleared")
-            with locked(xp.folder):
-                xp.folder.rename(cleared)
-            shutil.rmtree(cleared)
+            clear_experiment(xp.folder)
 
     def start(self, xp: XP) -> None:
         """Run an experiment in this process."""
         self.init_xp(xp)
-        with _typed(xp), xp.enter():
-            self.main(xp)
+        with xp.enter():
+            self._run(xp)
+
+    def _run(self, xp: XP) -> None:
+        try:
+            with _typed(xp):
+                self.main(xp)
+        except SolfaError:
+            failure = read_failure(xp.folder)
+            if failure is None or failure.is_refusal:
+                self.forget(xp)
+            raise
+
+    def forget(self, xp: XP) -> None:
+        """Remove the folder of an experiment whose run was refused, if it was made for that run."""
+        if xp.sig in self._made and not state_paths(xp.folder):
+            clear_experiment(xp.folder)
 
     def init_xp(self, xp: XP) -> XP:
         """Make the folder; only the first process writes into it."""
         if read_rank(os.environ).rank == 0:
+            (self._made.discard if xp.folder.exists() else self._made.add)(xp.sig)
             super().init_xp(xp)
         else:
             xp.folder.mkdir(exist_ok=True, parents=True)
@@ -146,8 +161,7 @@ class ExperimentMain(DoraMain):
                 raise ConfigError(
                     "multirun: Solfa does not use Hydra's -m; write a grid instead, see `solfa grid --help`"
                 )
-            with _typed(xp):
-                self.main(xp)
+            self._run(xp)
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:

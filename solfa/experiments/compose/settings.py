@@ -17,7 +17,7 @@ from solfa.solvers.config import SolverConfig
 from solfa.solvers.standard import StandardSolver
 from solfa.xp.layout import CONFIG, LAST
 from solfa.xp.paths import resolve_paths
-from solfa.xp.record import read_settings as read_stored
+from solfa.xp.record import read_settings
 
 _NOT_SETTINGS = ("dora", "slurm")
 
@@ -40,7 +40,7 @@ class Change(NamedTuple):
     new: Any
 
 
-def read_settings(values: Mapping[str, Any], environment: Environment, given: Collection[str] = ()) -> Settings:
+def parse_settings(values: Mapping[str, Any], environment: Environment, given: Collection[str] = ()) -> Settings:
     """Find the solver, resolve paths, and validate; `given` are the overridden keys."""
     kept = {key: value for key, value in values.items() if key not in _NOT_SETTINGS}
     name = kept.get("solver")
@@ -80,7 +80,7 @@ def settle(folder: Path, settings: Settings, exclude: list[str], *, write: bool)
     """
     new = settings.cfg.model_dump(mode="json")
     begun = (folder / LAST).is_file() and (folder / CONFIG).is_file()
-    stored = read_stored(folder, "use `clear=True`") if begun else None
+    stored = read_settings(folder, "use `clear=True`") if begun else None
     changes = changed_keys(stored, new, exclude) if stored is not None else []
     if stored is not None and changes:
         if settings.cfg.on_changed_default == "refuse":

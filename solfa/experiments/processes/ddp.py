@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from solfa.environment.ranks import usable_cores
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, SolfaError
 from solfa.experiments.dora_adapter import supply_run
 from solfa.experiments.exits import sentences
 from solfa.experiments.processes.children import GRACE_SECONDS, Family
+from solfa.xp.failure import read_failure, record_failure
 from solfa.xp.layout import worker_log_path
 
 if TYPE_CHECKING:
@@ -82,20 +83,23 @@ def run_workers(
         while not family.received:
             codes = [child.poll() for child in family.children]
             if failed := [(rank, code) for rank, code in enumerate(codes) if code]:
-                return _failure(*failed[0], logs)
+                return _failure(*failed[0], logs, folder)
             if all(code == 0 for code in codes):
                 return 0
             time.sleep(0.05)
     return family.exit_code
 
 
-def _failure(rank: int, code: int, logs: Sequence[Path | None]) -> int:
+def _failure(rank: int, code: int, logs: Sequence[Path | None], folder: Path) -> int:
     """Report which process failed, unless it was the first, which reports for itself; return the exit code."""
     if code < 0 or logs[rank] is not None:
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         how += ", as the system does to a process when memory runs out" if code == -signal.SIGKILL else ""
         where = f"; its output is in {logs[rank]}" if logs[rank] else ""
-        sys.stderr.write(f"solfa: process {rank} of {len(logs)} ended {how}, so the others were stopped{where}\n")
+        sentence = f"process {rank} of {len(logs)} ended {how}, so the others were stopped{where}"
+        sys.stderr.write(f"solfa: {sentence}\n")
+        if read_failure(folder) is None:  # a process that was killed could not write it down
+            record_failure(folder, SolfaError(sentence))
     return code if code > 0 else 1
 
 
@@ -105,7 +109,11 @@ def start_workers(main: "ExperimentMain", xp: "XP", ddp_workers: int | None = No
         raise ConfigError(f"`ddp_workers`: expected at least 1 process, found {ddp_workers}")
     main.init_xp(xp)
     environments = worker_environments(os.environ, ddp_workers or default_workers(), free_port(), secrets.token_hex(8))
-    return run_workers(run_command(main, xp.argv), environments, xp.folder)
+    code = run_workers(run_command(main, xp.argv), environments, xp.folder)
+    failure = read_failure(xp.folder)
+    if failure is not None and failure.is_refusal:
+        main.forget(xp)
+    return code
 
 
 def free_port() -> int:

@@ -2,8 +2,11 @@
 
 import logging
 import os
+import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from dora.distrib import set_distrib_env
 from dora.xp import XP
@@ -22,11 +25,16 @@ from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.ui.clip_files import SampleWriter
 from solfa.ui.terminal.run_clock import RunShape
 from solfa.ui.terminal.training_view import TerminalWatcher
+from solfa.xp.failure import forget_failure, read_failure, record_failure
 from solfa.xp.layout import LAST, log_path
 from solfa.xp.lock import locked
 from solfa.xp.log_files import FILE_ONLY, log_to
+from solfa.xp.provenance import read_software, record_start, spell_command
 
 logger = logging.getLogger(__name__)
+
+_DATA_FACTS = ("digest", "fingerprint", "codec", "codec_fingerprint", "clips")
+"""What identifies the data of a run."""
 
 
 def run_experiment(xp: XP, settings: Settings, environment: Environment) -> None:
@@ -43,15 +51,28 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
     solver, cfg = settle(xp.folder, settings, xp.dora.exclude, write=is_first)
     log_to(xp.folder, rank.rank)
     logger.info("experiment %s in %s: %s", xp.sig, xp.folder, " ".join(xp.argv) or "no overrides")
+    software = read_software()
+    logger.info("%s", software, extra=FILE_ONLY)
+    if is_first:
+        forget_failure(xp.folder)
+    begun = Begun()
     try:
         cfg = prepare_data(cfg, xp.folder, environment, os.environ, is_first=is_first)
         watchers = make_watchers(cfg, xp.folder) if is_first else []
-        solver(cfg, Experiment(xp.folder, xp.sig, Watchers(watchers))).run()
+        provenance = {"experiment": xp.sig, "command": spell_command(sys.argv, Path.home()), **software.values()}
+        built = solver(cfg, Experiment(xp.folder, xp.sig, Watchers([begun, *watchers]), provenance=provenance))
+        if is_first:
+            data = {name: built.data_facts[name] for name in _DATA_FACTS if name in built.data_facts}
+            logger.info("data: %s", data or "the solver's own", extra=FILE_ONLY)
+            record_start(xp.folder, {**provenance, "data": data})
+        built.run()
     except SolfaError as error:
         logger.error("stopped: %s", error, extra=FILE_ONLY)
+        _record(xp.folder, error, is_first=is_first, is_refusal=is_first and not begun.has_begun)
         raise
     except Exception as error:
         logger.exception("stopped by an unexpected error", extra=FILE_ONLY)
+        _record(xp.folder, error, is_first=is_first)
         for note in what_to_do(error, xp.folder, rank.rank):
             error.add_note(note)
         raise
@@ -70,6 +91,22 @@ def what_to_do(error: Exception, folder: Path, rank: int = 0) -> list[str]:
         traceback_note(log_path(folder, rank)),
         *([kept] if (folder / LAST).is_file() else []),
     ]
+
+
+def _record(folder: Path, error: Exception, *, is_first: bool, is_refusal: bool = False) -> None:
+    """Write down why the run ended; what the first process says counts more than what the others say."""
+    if is_first or read_failure(folder) is None:
+        record_failure(folder, error, is_refusal=is_refusal)
+
+
+class Begun(Watcher):
+    """Knows whether the run has begun: before that, an error is a refusal."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def started(self, folder: Path, hyper_parameters: Mapping[str, Any]) -> None:
+        self.has_begun = True
 
 
 def make_watchers(cfg: SolverConfig, folder: Path) -> list[Watcher]:

@@ -44,11 +44,6 @@ class FrozenTextEncoder:
         """The size of a token's hidden state."""
         return int(self._text_config.hidden_size)
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether its weights are in memory yet."""
-        return "_model" in self.__dict__
-
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the files that determine the embeddings: weights, config and tokenizer."""

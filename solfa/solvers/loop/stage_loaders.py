@@ -33,6 +33,7 @@ def data_facts(sources: dict[Stage, OpenedSource]) -> dict[str, Any]:
     return {
         "array": train.array.model_dump(mode="json"),
         "codec": train.codec,
+        "codec_fingerprint": train.codec_fingerprint,
         "fingerprint": train.fingerprint,
         "digest": train.digest,
         "clips": len(train),

@@ -102,6 +102,7 @@ class Persistence:
             "loader": position_of(kept.dataloaders["train"]),
             "history": position.history,
             "data_facts": kept.data_facts,
+            "provenance": dict(kept.experiment.provenance or {}),
             "random": gather_objects(kept.fabric, random_state()),
             "averages": gather_objects(kept.fabric, position.averages.state()),
         }
@@ -134,6 +135,7 @@ class Persistence:
         states = self._registry.best_states()
         if self._kept.is_first_rank:
             content = {**self._best, "metric": metric, "data_facts": self._kept.data_facts, "states": states}
+            content["provenance"] = dict(self._kept.experiment.provenance or {})
             write_state(self._folder / BEST, content)
         self._kept.fabric.barrier()
 

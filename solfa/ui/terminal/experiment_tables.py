@@ -2,18 +2,31 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from solfa.generate.condition_facts import ConditionFacts
 from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.history_table import all_series, main_series, spell
 from solfa.ui.terminal.printable import printable
-from solfa.xp.record import ExperimentRecord
+from solfa.xp.record import ExperimentRecord, State, folder_bytes
 
-COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow", "never ran": "dim"}
-_RIGHT = frozenset({"epochs", "last", "best"})
+COLOURS: dict[State, str] = {
+    "running": "cyan",
+    "done": "green",
+    "failed": "red",
+    "dead": "red",
+    "stopped": "yellow",
+    "unknown": "yellow",
+    "never ran": "dim",
+}
+_STATE_CHARACTERS = 48
+"""How much of the state, the reason for a failure included, the table of all experiments shows."""
+_MOST_LABELS = 24
+_RIGHT = frozenset({"size", "epochs", "last", "best"})
 
 
 def experiments_table(records: Sequence[ExperimentRecord], now: float) -> Table:
@@ -27,7 +40,7 @@ def experiments_table(records: Sequence[ExperimentRecord], now: float) -> Table:
         best = None if main is None else main.best
         table.add_row(
             Text(printable(record.signature), "bold"),
-            Text(record.state(now), COLOURS[record.state(now)]),
+            Text(printable(_short_state(record, now)), COLOURS[record.state(now)]),
             epochs(record),
             Text(printable(main.name) if main else ""),
             spell(main.last) if main else "",
@@ -44,15 +57,47 @@ def experiment_facts(record: ExperimentRecord, now: float) -> list[tuple[str, st
     facts = [
         ("folder", str(record.folder)),
         ("overrides", " ".join(record.overrides) or "none"),
-        ("state", record.state(now) + written),
+        ("state", record.state_words(now) + written),
         ("epochs", epochs(record)),
     ]
+    if record.failure is not None and record.state(now) != "failed":
+        facts.append(("last error", record.failure.reason))
     if record.checkpoints:
         room = size(sum(path.stat().st_size for path in record.checkpoints))
         facts.append(("checkpoints", f"{', '.join(path.name for path in record.checkpoints)} ({room})"))
     if record.clips:
         facts.append(("generated", f"{plural(len(record.clips), 'clip')} in {record.samples}"))
     return facts
+
+
+def removal_table(records: Sequence[ExperimentRecord], users: Mapping[Path, Sequence[str]], now: float) -> Table:
+    """Make a table of experiments that are about to be removed: how much would go, and who refers to it."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("signature", "size", "epochs", "changed"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading in _RIGHT else "left")
+    table.add_column("overrides", overflow="fold")
+    if any(users.values()):
+        table.add_column("used by", overflow="fold", style="yellow")
+    for record in records:
+        table.add_row(
+            Text(printable(record.signature), "bold"),
+            size(folder_bytes(record.folder)),
+            epochs(record),
+            ago(record.changed, now),
+            Text(printable(" ".join(record.overrides))),
+            *([Text(printable(", ".join(users.get(record.folder, ()))))] if any(users.values()) else []),
+        )
+    return table
+
+
+def conditions_table(conditions: Sequence[ConditionFacts]) -> Table:
+    """Make a table of what a model can be conditioned on: what to type after `solfa generate SIG`, and the values."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("condition", no_wrap=True)
+    table.add_column("values", overflow="fold")
+    for condition in conditions:
+        table.add_row(Text(printable(_flag(condition))), Text(printable(_values(condition))))
+    return table
 
 
 def experiment_json(record: ExperimentRecord, now: float) -> dict[str, Any]:
@@ -62,6 +107,8 @@ def experiment_json(record: ExperimentRecord, now: float) -> dict[str, Any]:
         "folder": str(record.folder),
         "overrides": record.overrides,
         "state": record.state(now),
+        "host": record.lock.host or None,
+        "failure": None if record.failure is None else record.failure.reason,
         "epochs": len(record.history),
         "planned_epochs": record.planned_epochs,
         "last_written": record.last_written,
@@ -84,6 +131,30 @@ def ago(moment: float, now: float) -> str:
     """Say how long ago something was; clocks of other machines may be ahead."""
     seconds = max(0.0, now - moment)
     return f"{int(seconds)} s ago" if seconds < 60 else f"{duration(seconds)} ago"
+
+
+def _flag(condition: ConditionFacts) -> str:
+    if condition.is_only_text:
+        return '--text "..."'
+    return f"--set {condition.name}={'NUMBER' if condition.kind == 'number' else '...'}"
+
+
+def _values(condition: ConditionFacts) -> str:
+    if condition.range is not None:
+        return f"from {condition.range[0]:g} to {condition.range[1]:g}"
+    if condition.kind == "text":
+        return "any text"
+    if condition.labels is None:
+        return "labels of the training data, known after the first epoch"
+    more = len(condition.labels) - _MOST_LABELS
+    return ", ".join(condition.labels[:_MOST_LABELS]) + (f" and {more} more (--json lists them)" if more > 0 else "")
+
+
+def _short_state(record: ExperimentRecord, now: float) -> str:
+    """Describe the state in a few words: the machine it runs on, or the start of what went wrong."""
+    state = record.state(now)
+    words = record.state_words(now) if state in ("running", "failed") else state
+    return words if len(words) <= _STATE_CHARACTERS else f"{words[:_STATE_CHARACTERS].rstrip()}…"
 
 
 def _finite(value: Any) -> Any:

@@ -11,6 +11,7 @@ from solfa.data.batching.modes import Crop, Pack, Pad
 from solfa.data.sources.clip_source import MemoryClip, MemoryClips
 from solfa.data.stable_random import crop_start
 from solfa.errors import StoreError
+from tests.data.segments import segments_of
 
 
 def first_batch(clips: MemoryClips, mode: Crop | Pad | Pack) -> Batch:
@@ -51,7 +52,7 @@ def test_crops_begin_where_the_clips_own_randomness_says_whatever_the_batches(cl
         expected = {clip_id: crop_start(5, epoch, clip_id, slack) for clip_id, slack in slacks.items()}
         for loader in loaders:
             batches = list(loader)
-            starts = {clip_id: start for batch in batches for clip_id, start, _ in batch.segments()}
+            starts = {clip_id: start for batch in batches for clip_id, start, _ in segments_of(batch)}
             assert starts == expected
 
 
@@ -59,7 +60,7 @@ def test_crops_begin_where_the_clips_own_randomness_says_whatever_the_batches(cl
 def test_unpacking_gives_back_each_clip(clips: MemoryClips, num_frames: int) -> None:
     pieces: dict[str, dict[int, torch.Tensor]] = {}
     for batch in make_loader(clips, Pack(num_frames=num_frames, batch_size=3)):
-        for segment in batch.segments():
+        for segment in segments_of(batch):
             pieces.setdefault(segment.id, {})[segment.start] = segment.array
     for clip in clips:  # type: ignore[attr-defined]
         whole = torch.cat([array for _, array in sorted(pieces[clip.id].items())])
@@ -113,6 +114,6 @@ def test_a_rank_without_rows_reads_one_of_padding_in_the_form_of_the_others() ->
     real, padding = last
     assert padding.arrays.shape == real.arrays.shape == (1, 2, 2) and padding.arrays.dtype == torch.int64
     assert not padding.arrays.any() and not padding.mask.any()
-    assert padding.num_frames.tolist() == [0] and [len(segment.array) for segment in padding.segments()] == [0]
+    assert padding.num_frames.tolist() == [0] and [len(segment.array) for segment in segments_of(padding)] == [0]
     assert (padding.ids, padding.captions, padding.metadata) == (real.ids, real.captions, real.metadata)
     assert (padding.global_rows, padding.global_frames) == (real.global_rows, real.global_frames) == (1, 2)

@@ -18,6 +18,7 @@ from solfa.store.dataset import Dataset, open_dataset
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
+from tests.data.segments import segments_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create 3 worker processes")
 
@@ -182,7 +183,7 @@ def test_spawned_workers_reopen_a_stored_dataset_and_read_the_same_batches(clips
         loader = make_loader(dataset, MODES[3], num_workers=num_workers, multiprocessing_context=context)
         pieces: dict[str, dict[int, torch.Tensor]] = {}
         for batch in loader:
-            for segment, caption, metadata in zip(batch.segments(), batch.captions, batch.metadata, strict=True):
+            for segment, caption, metadata in zip(segments_of(batch), batch.captions, batch.metadata, strict=True):
                 pieces.setdefault(segment.id, {})[segment.start] = segment.array
                 clip = clips[metadata["index"]]
                 assert (segment.id, caption) == (clip.id, clip.caption)

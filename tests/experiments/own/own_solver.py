@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from solfa.errors import ConfigError
 from solfa.solvers.config import SolverConfig
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.standard import StandardSolver
@@ -16,6 +17,7 @@ class OwnConfig(SolverConfig):
     target: float = 3.0
     seconds_per_step: float = 0.0
     fail: bool = False
+    refuse: bool = False
 
 
 class Number(torch.nn.Module):
@@ -33,6 +35,8 @@ class OwnSolver(StandardSolver[OwnConfig]):
     def __init__(self, cfg: OwnConfig, *arguments: Any) -> None:
         if cfg.fail:  # before Fabric is imported, which takes seconds
             raise RuntimeError("asked to fail")
+        if cfg.refuse:
+            raise ConfigError("refuse: asked to refuse")
         super().__init__(cfg, *arguments)
 
     def build_dataloaders(self) -> None:

@@ -3,13 +3,18 @@
 import errno
 import json
 import logging
+import platform
 from pathlib import Path
 
 import pytest
 
+import solfa
 from solfa.environment.faults import fault_sentence
 from solfa.errors import ConfigError
 from solfa.experiments.run.execution import what_to_do
+from solfa.xp.provenance import read_starts
+from solfa.xp.record import read_experiment
+from solfa.xp.state_file import read_state
 from tests.experiments.own_folder import OWN, make_main
 
 ARGV = ["solver=own", "optim.epochs=2"]
@@ -43,6 +48,19 @@ def test_a_run_leaves_its_settings_its_history_and_its_log(main):
     assert "done: 2 epochs" in (folder / "solver.log.0").read_text()
 
 
+def test_where_a_run_comes_from_is_in_its_folder_its_log_and_its_checkpoint_and_nowhere_else(main):
+    folder = run(main)
+    (start,) = read_starts(folder)
+    assert (start["experiment"], start["solfa"], start["host"]) == (folder.name, solfa.__version__, platform.node())
+    assert start["data"] == {} and start["torch"] and start["command"]
+    stored = read_state(folder / "checkpoint.pt")["provenance"]
+    assert stored == {key: value for key, value in start.items() if key not in ("started", "data")}
+    assert f"solfa {solfa.__version__}" in (folder / "solver.log.0").read_text()
+    assert "host" not in json.loads((folder / "config.json").read_text())
+    run(main)
+    assert read_starts(folder) == [start], "nothing has changed"
+
+
 def test_a_finished_run_that_is_started_again_trains_no_more(main):
     history = (run(main) / "history.json").read_text()
     assert (run(main, "device=auto") / "history.json").read_text() == history
@@ -63,12 +81,24 @@ def test_a_default_that_changed_under_a_checkpoint_stops_the_run(main, monkeypat
     assert json.loads((folder / "config.json").read_text())["target"] == 4.0
 
 
+def test_a_run_that_is_refused_leaves_nothing_unless_its_folder_was_there(main):
+    refused = main.compose([*ARGV, "refuse=true"])
+    with pytest.raises(ConfigError, match="asked to refuse"):
+        main.start(refused)
+    assert list(refused.folder.parent.iterdir()) == []
+    main.init_xp(refused)
+    with pytest.raises(ConfigError, match="asked to refuse"):
+        main.start(refused)
+    assert read_experiment(refused.folder).state_words(0.0) == "failed: refuse: asked to refuse"
+
+
 def test_a_fault_of_a_solver_is_in_the_log_with_its_traceback(main):
     xp = main.compose([*ARGV, "fail=true"])
     with pytest.raises(RuntimeError, match="asked to fail"):
         main.start(xp)
     log = (xp.folder / "solver.log.0").read_text()
     assert " ERROR " in log and "Traceback" in log and "asked to fail" in log
+    assert read_experiment(xp.folder).state_words(0.0) == "failed: RuntimeError: asked to fail"
 
 
 def test_a_run_that_stopped_says_where_its_traceback_is_and_what_was_kept(main, tmp_path):

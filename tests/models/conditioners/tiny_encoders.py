@@ -1,5 +1,6 @@
 """Tiny random text encoders, written as transformers writes them, each with a tokenizer of a few words."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -18,6 +19,8 @@ from transformers import (
     T5Config,
     T5EncoderModel,
 )
+
+from solfa.models.conditioners.text import TextConditioner
 
 WIDTH = 24
 WORDS = ["a", "the", "loud", "soft", "slow", "fast", "drum", "guitar", "piano", "song", "of", "rain", "with", "dark"]
@@ -79,3 +82,16 @@ def _write_tokenizer(directory: Path, specials: list[str], template: str) -> Non
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=specials[0], unk_token=specials[1]).save_pretrained(
         directory
     )
+
+
+def encoded_lengths(conditioner: TextConditioner) -> list[int]:
+    """Collect the lengths of the texts that the real encoder is given from now on; it is loaded for the first one."""
+    lengths: list[int] = []
+    encode = conditioner.encoder.encode
+
+    def noted(ids: Sequence[int], device: torch.device) -> torch.Tensor:
+        lengths.append(len(ids))
+        return encode(ids, device)
+
+    conditioner.encoder.encode = noted  # type: ignore[method-assign]
+    return lengths

@@ -20,6 +20,7 @@ from solfa.solvers.tasks.compression import CompressionConfig, CompressionSolver
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.xp.layout import CONFIG
 from solfa.xp.state_file import read_state
+from tests.solvers.best_weights import load_best
 from tests.solvers.conftest import check_resume
 from tests.solvers.toy import changed
 from tests.solvers.waveforms import store_tones
@@ -121,7 +122,7 @@ def test_the_experiment_is_a_codec_at_once(tones: Path, tmp_path: Path) -> None:
 
     codec = load_codec(tmp_path / "xp")
     original, decoded = (torch.as_tensor(clip.audio) for clip in listener.heard[:2])
-    solver.load_best()
+    load_best(solver)
     expected = solver.codec.decode(solver.codec.encode(original[None]), original.shape[-1])
     assert torch.equal(codec.decode(codec.encode(original[None])), expected)
     assert (codec.frame_rate, codec.num_codebooks, codec.codebook_size) == (125.0, 3, 8)

@@ -27,7 +27,9 @@ from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
 from solfa.xp.state_file import read_state
+from tests.data.segments import segments_of
 from tests.models.conditioners.tiny_encoders import write_musicgen
+from tests.solvers.best_weights import load_best
 from tests.solvers.conftest import check_resume
 from tests.solvers.toy import changed
 
@@ -96,7 +98,7 @@ def test_validation_loss_is_the_mean_nats_of_every_code_given_those_laid_out_bef
     lm = solver.network.lm.eval()
     nats: dict[int, list[float]] = {0: [], 1: []}
     for batch in solver.dataloaders["valid"]:
-        for segment in batch.segments():
+        for segment in segments_of(batch):
             codes = segment.array.transpose(0, 1)
             # Rows are padded to 16 frames, and what is padded must not count or be seen.
             layout = lm.config.pattern.layout(2, 16)
@@ -244,7 +246,7 @@ def test_musicgen_checkpoint_is_tuned_here_and_goes_back_to_transformers(tmp_pat
     solver.run()
     assert not any("encoder" in name for name in read_state(tmp_path / "xp" / "best.pt")["states"]["model"])
 
-    solver.load_best()
+    load_best(solver)
     export_musicgen(solver.network, tmp_path / "tuned", str(source))
     tuned = MusicgenForConditionalGeneration.from_pretrained(tmp_path / "tuned").eval()
     codes = torch.randint(0, decoder.vocab_size, (1, decoder.num_codebooks, 6))
@@ -265,7 +267,7 @@ def test_a_trained_experiment_generates_without_its_data(songs: Path, tmp_path: 
     values = lm_values(tmp_path / "gone.solfa", conditioner=LABELS)
     (tmp_path / "config.json").write_text(json.dumps(values))
     alone = load_model(tmp_path).generator
-    solver.load_best()
+    load_best(solver)
     assert alone.network.conditioners.conditioners["genre"].vocabulary == ("down", "up")
     for name, value in solver.network.state_dict().items():
         if isinstance(value, torch.Tensor):

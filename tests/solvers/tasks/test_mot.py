@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from solfa.store.schema import ArraySpec
 from solfa.xp.state_file import read_state
 from tests.codecs import tiny
 from tests.models.mot.tiny_mot import LAYOUTS, name_of, shake, their_model
+from tests.solvers.best_weights import load_best
 from tests.solvers.conftest import check_resume
 from tests.solvers.mot_driver import DOUBLE, GENERATED, SETTINGS
 from tests.solvers.mot_runs import (
@@ -274,7 +276,7 @@ def test_weights_are_refused_beside_another_base_or_a_changed_donor(
     for part, other in changes.items():
         folder = shutil.copytree(trained.experiment.folder, tmp_path / part)
         solver = solver_of(folder, mot_values(other, model__donor=str(other.donor)))
-        for opened in (solver.run, solver.load_best):
+        for opened in (solver.run, partial(load_best, solver)):
             with pytest.raises(
                 ConfigError,
                 match=rf"^model\.{part}: .*{part} [0-9a-f]{{12}}, found [0-9a-f]{{12}}; .*checkpoint",

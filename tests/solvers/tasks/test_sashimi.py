@@ -30,6 +30,7 @@ from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.sashimi import SashimiSolver, SashimiSolverConfig
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from tests.models.sashimi.state_spaces_network import Network, Original, random_state
+from tests.solvers.best_weights import load_best
 from tests.solvers.conftest import check_resume
 from tests.solvers.waveforms import sashimi_values, store_tones
 
@@ -138,7 +139,7 @@ def test_clips_are_drawn_with_their_exact_likelihood(tones: Path, tmp_path: Path
     solver = solver_of(tmp_path, sashimi_values(tones, generate=generate, model__output_head=head), listener)
     solver.run()
     assert [clip.name for clip in listener.heard] == ["000", "001", "002"]
-    solver.load_best()
+    load_best(solver)
     for clip in listener.heard:
         audio = torch.as_tensor(clip.audio)
         assert audio.shape == (1, 50) and clip.sample_rate == RATE
