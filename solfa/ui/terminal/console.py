@@ -54,7 +54,8 @@ def print_next(*commands: str) -> None:
 class Bar:
     """A progress bar with a count, a rate and the time left; without a known total, a spinner with a count."""
 
-    def __init__(self, description: str, unit: str, *, has_total: bool = True) -> None:
+    def __init__(self, description: str, unit: str, *, has_total: bool = True, slim: bool = False) -> None:
+        """Prepare a bar; a slim one leaves room for its note, and a spinner moves instead of a bar and a clock."""
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -65,14 +66,14 @@ class Bar:
             TimeRemainingColumn,
         )
 
-        counted = (BarColumn(bar_width=16 if errors.width >= 110 else 6), MofNCompleteColumn(), TextColumn(unit))
+        counted = (*(() if slim else (BarColumn(bar_width=16),)), MofNCompleteColumn(), TextColumn(unit))
         left = (TextColumn("ETA"), TimeRemainingColumn())
         self._progress = Progress(
-            *(() if has_total else (SpinnerColumn(),)),
+            *((SpinnerColumn(),) if slim or not has_total else ()),
             TextColumn("{task.description}"),
             *(counted if has_total else ()),
             TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
+            *(() if slim else (TimeElapsedColumn(),)),
             *(left if has_total else ()),
             console=errors,
             transient=True,

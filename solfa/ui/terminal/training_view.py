@@ -17,6 +17,8 @@ TIMED_SECONDS = 5.0
 """How long updates are timed before the terminal says how long the run will take."""
 BAR_METRICS = 1
 """How many metrics the bar shows, to fit into 80 columns; the line that follows shows all."""
+WIDE = 115
+"""Columns that a whole bar takes; a narrower terminal gets a slim one."""
 
 
 class TerminalWatcher(Watcher):
@@ -49,7 +51,9 @@ class TerminalWatcher(Watcher):
         self._stage, self._epoch, self._total, self._metrics = stage, epoch, total, {}
         self._first, self._last, self._said = None, (0, 0.0), self._clock()
         if console.errors.is_terminal:
-            self._bar = console.Bar(self._title(), step_unit(stage), has_total=total is not None)
+            slim = console.errors.width < WIDE
+            title = f"{stage} {epoch}/{self._epochs}" if slim and self._epochs else self._title()
+            self._bar = console.Bar(title, step_unit(stage), has_total=total is not None, slim=slim)
             self._bar.start()
             self._bar(0, total, " ")
 
@@ -64,7 +68,7 @@ class TerminalWatcher(Watcher):
         self._last = (done, now)
         self._tell_time(now)
         if self._bar is not None:
-            self._bar(done, self._total, "  ".join([*self._words(), *self._run_left()]) or " ")
+            self._bar(done, self._total, "  ".join([*self._words(), *self._run_left(rough)]) or " ")
         elif now - self._said >= LINE_SECONDS:
             self._said = now
             words = [self._title(), self._count(), *self._words(), *self._time_left(), *self._run_left()]
@@ -116,9 +120,9 @@ class TerminalWatcher(Watcher):
             return None
         return self._run.seconds_left(self._epoch, self._last[0], rate)
 
-    def _run_left(self) -> list[str]:
+    def _run_left(self, spell: Callable[[float], str] = duration) -> list[str]:
         seconds = self._run_seconds()
-        return [] if seconds is None else [f"run {duration(seconds)}"]
+        return [] if seconds is None else [f"run {spell(seconds)}"]
 
     def _tell_time(self, now: float) -> None:
         """Say once how long the run will take, as soon as a few updates have been timed."""
@@ -136,3 +140,11 @@ class TerminalWatcher(Watcher):
 
     def _say(self, line: str) -> None:
         console.errors.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def rough(seconds: float) -> str:
+    """Write a duration in one unit, for what is only an estimate: `40 s`, `25 min`, `3.5 h`, `12 days`."""
+    for limit, unit, name in ((100, 1, "s"), (6000, 60, "min"), (360_000, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.{1 if name == 'h' and seconds < 36_000 else 0}f} {name}"
+    return f"{seconds / 86400:,.0f} days"

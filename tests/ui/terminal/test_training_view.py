@@ -8,7 +8,7 @@ from rich.console import Console
 
 from solfa.ui.terminal import console
 from solfa.ui.terminal.run_clock import RunShape
-from solfa.ui.terminal.training_view import LINE_SECONDS, TerminalWatcher
+from solfa.ui.terminal.training_view import LINE_SECONDS, TerminalWatcher, rough
 
 
 class Clock:
@@ -128,6 +128,31 @@ def test_every_step_moves_the_bar_though_few_are_measured(output):
     watcher._bar._progress.refresh()
     assert "7/100 batches" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
     watcher.closed()
+
+
+@pytest.mark.parametrize("width", [80, 150])
+def test_the_bar_fits_into_the_terminal(output, width):
+    file, clock = output(True), Clock()
+    console.errors.width = width
+    watcher = TerminalWatcher(20, clock, RunShape(20, 1000, {}))
+    watcher.stage_started("train", 12, 1000)
+    for done in (400, 500):
+        clock.now += 60.0
+        watcher.step(done, {"loss": 4.5})
+    assert watcher._bar is not None
+    watcher._bar._progress.refresh()
+    *_, shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue()).rstrip().splitlines()
+    watcher.closed()
+    assert "…" not in shown and len(shown) <= width
+    assert re.search(r"train .*12/20.* 500/1000 updates loss 4\.500 .*1\.67/s .*run 85 min .*ETA", shown)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(7, "7 s"), (95, "95 s"), (1500, "25 min"), (9000, "2.5 h"), (90_000, "25 h"), (1e6, "12 days")],
+)
+def test_an_estimate_is_written_in_one_unit(seconds, text):
+    assert rough(seconds) == text
 
 
 def test_the_plan_and_a_signal_are_lines(output):
