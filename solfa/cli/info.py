@@ -104,8 +104,9 @@ def _print_all(records: "list[ExperimentRecord]", xps_dir: Path, *, as_json: boo
 
 
 def _print_one(record: "ExperimentRecord") -> None:
-    """Print what an experiment is, how it is doing, and the curves of its metrics."""
-    from solfa.ui.terminal.experiment_tables import conditions_table, experiment_facts
+    """Print what an experiment is, how it is doing, the curves of its metrics, and what its model can be told."""
+    from solfa.cli.condition_flags import conditions_table
+    from solfa.ui.terminal.experiment_tables import experiment_facts
     from solfa.ui.terminal.history_table import all_series, summary_table
 
     print_facts(f"[bold]{visible(record.signature)}[/]", experiment_facts(record, time.time()))

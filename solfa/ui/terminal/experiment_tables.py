@@ -8,7 +8,6 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from solfa.generate.condition_facts import ConditionFacts
 from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.history_table import all_series, main_series, spell
 from solfa.ui.terminal.printable import printable
@@ -25,7 +24,6 @@ COLOURS: dict[State, str] = {
 }
 _STATE_CHARACTERS = 48
 """How much of the state, the reason for a failure included, the table of all experiments shows."""
-_MOST_LABELS = 24
 _RIGHT = frozenset({"size", "epochs", "last", "best"})
 
 
@@ -90,16 +88,6 @@ def removal_table(records: Sequence[ExperimentRecord], users: Mapping[Path, Sequ
     return table
 
 
-def conditions_table(conditions: Sequence[ConditionFacts]) -> Table:
-    """Make a table of what a model can be conditioned on: what to type after `solfa generate SIG`, and the values."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("condition", no_wrap=True)
-    table.add_column("values", overflow="fold")
-    for condition in conditions:
-        table.add_row(Text(printable(_flag(condition))), Text(printable(_values(condition))))
-    return table
-
-
 def experiment_json(record: ExperimentRecord, now: float) -> dict[str, Any]:
     """Convert a record to plain values; NaN and infinities, which JSON does not have, become None."""
     values = {
@@ -131,23 +119,6 @@ def ago(moment: float, now: float) -> str:
     """Say how long ago something was; clocks of other machines may be ahead."""
     seconds = max(0.0, now - moment)
     return f"{int(seconds)} s ago" if seconds < 60 else f"{duration(seconds)} ago"
-
-
-def _flag(condition: ConditionFacts) -> str:
-    if condition.is_only_text:
-        return '--text "..."'
-    return f"--set {condition.name}={'NUMBER' if condition.kind == 'number' else '...'}"
-
-
-def _values(condition: ConditionFacts) -> str:
-    if condition.range is not None:
-        return f"from {condition.range[0]:g} to {condition.range[1]:g}"
-    if condition.kind == "text":
-        return "any text"
-    if condition.labels is None:
-        return "labels of the training data, known after the first epoch"
-    more = len(condition.labels) - _MOST_LABELS
-    return ", ".join(condition.labels[:_MOST_LABELS]) + (f" and {more} more (--json lists them)" if more > 0 else "")
 
 
 def _short_state(record: ExperimentRecord, now: float) -> str:
