@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from solfa.cli.flags import filled_path
 from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.console import (
     console,
@@ -17,7 +18,9 @@ from solfa.ui.terminal.console import (
 if TYPE_CHECKING:
     from solfa.ui.html.report_data import ReportPage
 
-DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="A dataset folder made by `solfa encode`.")]
+DatasetArgument = Annotated[
+    Path, typer.Argument(metavar="DATASET", parser=filled_path, help="A dataset folder made by `solfa encode`.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
