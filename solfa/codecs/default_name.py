@@ -5,7 +5,8 @@ DEFAULT_CODEC = "solfa_24khz"
 
 ABOUT_DEFAULT_CODEC = (
     "the codec that comes with Solfa: mono, 24 kHz, at most 6 kbit/s, trained on 3.8 hours of sound. Good for trying "
-    "things out and for small models; you hear the loss. Better codecs load from the Hub: encodec_32khz, mimi, dac_44khz."
+    "things out and for small models; you hear the loss. Better codecs load from the Hub: encodec_32khz, mimi, "
+    "dac_44khz."
 )
 
 FOR_STEREO = "stable_audio_open (44.1 kHz, stereo) or encodec_48khz (48 kHz, stereo)"

@@ -100,10 +100,10 @@ def _failures(failures: tuple[Failure, ...]) -> Markup:
     shown = failures[:MAX_FAILURES]
     rows = (element("tr", element("td", failure.id), element("td", failure.reason)) for failure in shown)
     columns = element("tr", element("th", "Clip", scope="col"), element("th", "Reason", scope="col"))
-    rest = f"and {plural(len(failures) - len(shown), 'more clip')}; the dataset lists them all."
+    rest = f"and {plural(len(failures) - len(shown), 'more recording')}; the dataset lists them all."
     return element(
         "section",
-        element("h2", f"Failed to encode: {plural(len(failures), 'clip')}", class_="alarm"),
+        element("h2", f"Failed to encode: {plural(len(failures), 'recording')}", class_="alarm"),
         element("div", element("table", element("thead", columns), element("tbody", *rows)), class_="scroll"),
         element("p", rest, class_="quiet") if len(failures) > len(shown) else "",
     )

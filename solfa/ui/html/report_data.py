@@ -19,7 +19,7 @@ class Fact(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A clip that could not be encoded, and why."""
+    """A recording that could not be encoded, or not all of it, and why."""
 
     id: str
     reason: str

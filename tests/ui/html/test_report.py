@@ -141,7 +141,7 @@ def test_a_clip_without_frames_or_samples_has_a_card():
 def test_only_the_first_failures_are_listed_and_the_rest_is_counted():
     failures = tuple(Failure(f"clip {number}", "broken") for number in range(MAX_FAILURES + 5))
     html = render_report(ReportPage("many", failures=failures))
-    assert "205 clips" in html and "5 more clips" in html and 'class="alarm"' in html
+    assert "205 recordings" in html and "5 more recordings" in html and 'class="alarm"' in html
     assert f"clip {MAX_FAILURES - 1}<" in html and f"clip {MAX_FAILURES}<" not in html
     assert 'class="alarm"' not in render_report(ReportPage("none"))
 
