@@ -110,6 +110,7 @@ def import_(
         Path,
         typer.Argument(
             metavar="LEGACY",
+            parser=filled_path,
             help="stable-audio-tools output, a MusicCaps folder of npy files, any folder of npy files, or an export.",
         ),
     ],
