@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solfa.cli.dataset import DatasetArgument
+from solfa.cli.flags import filled_path
 from solfa.spelling import duration, size
 from solfa.ui.terminal.console import console, progress_bar, visible
 
@@ -38,7 +39,7 @@ def add_to(app: typer.Typer) -> None:
 
 def decode(
     dataset: DatasetArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for the audio files.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", parser=filled_path, help="Folder for the audio files.")],
     clip: Annotated[list[str] | None, typer.Option(help="Decode this clip; can be repeated.")] = None,
     limit: Annotated[int | None, typer.Option(help="Decode only the first N clips.")] = None,
     format: Annotated[str, typer.Option(help="wav, flac or ogg.")] = "wav",
@@ -73,7 +74,9 @@ def decode(
 
 def export(
     dataset: DatasetArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="A new or empty folder, or one to continue.")],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", parser=filled_path, help="A new or empty folder, or one to continue.")
+    ],
     format: Annotated[str, typer.Option(help="stable-audio, musiccaps, npy, webdataset or parquet.")],
     silence: Annotated[
         bool, typer.Option(help="For stable-audio: also write silence.npy (loads the recorded codec).")
@@ -107,10 +110,13 @@ def import_(
         Path,
         typer.Argument(
             metavar="LEGACY",
+            parser=filled_path,
             help="stable-audio-tools output, a MusicCaps folder of npy files, any folder of npy files, or an export.",
         ),
     ],
-    dest: Annotated[Path, typer.Argument(metavar="DEST", help="The dataset: a new folder, or one to append to.")],
+    dest: Annotated[
+        Path, typer.Argument(metavar="DEST", parser=filled_path, help="The dataset: a new folder, or one to append to.")
+    ],
     codec: Annotated[str | None, typer.Option(help="The codec that made the arrays.")] = None,
     source: Annotated[
         Path | None, typer.Option(help="The audio the arrays were made from, for ids and captions.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.cli.flags import in_flags
+from solfa.cli.flags import filled_path, in_flags
 from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.console import (
     Bar,
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from solfa.store.verification import Verification
     from solfa.ui.html.report_data import ReportPage
 
-DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="A dataset folder made by `solfa encode`.")]
+DatasetArgument = Annotated[
+    Path, typer.Argument(metavar="DATASET", parser=filled_path, help="A dataset folder made by `solfa encode`.")
+]
 
 
 def add_to(app: typer.Typer) -> None:

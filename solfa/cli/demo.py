@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from solfa.codecs.default_name import DEFAULT_CODEC
-from solfa.ui.terminal.console import console, print_facts, visible
+from solfa.ui.terminal.console import console, print_facts, print_next, visible
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,3 +41,4 @@ def demo(
     print_facts("[bold]where[/]", places)
     if problems:
         raise typer.Exit(1)
+    print_next("solfa encode YOUR_AUDIO/ music.solfa")

@@ -148,13 +148,13 @@ def print_report(report: "EncodeReport") -> None:
         ("frames", f"{report.num_frames:,}"),
         ("size", f"{size(report.num_bytes)}, {report.compression:.1f}x smaller than the audio as 16-bit PCM"),
         ("failed", counted(report.failures)),
-        *conversions(report),
     ]
     if report.new_clips:
         speed = f"{report.speed:.1f}x real time, {report.codec_share:.0%} of it inside the codec"
         facts.append(("speed", speed))
     else:
         facts.append(("speed", "nothing to do: everything is already encoded"))
+    facts += conversions(report)
     print_facts(f"[bold]{visible(str(report.dataset))}[/] · {visible(report.codec)}", facts)
     print_failures([(failed.name, failed.error) for failed in report.failed_recordings])
     if report.sidecar_faults:
@@ -187,7 +187,7 @@ def conversions(report: "EncodeReport") -> list[tuple[str, str]]:
         facts.append(("resampled", f"{total} to {khz(report.sample_rate)}: {', '.join(rates)}"))
     if report.mixed_down:
         facts.append(("mixed down", f"{plural(report.mixed_down, 'recording')} to {channels(report.num_channels)}"))
-    if parse_spec(report.codec).head == DEFAULT_CODEC:
+    if report.new_clips and parse_spec(report.codec).head == DEFAULT_CODEC:
         loses_band = any(rate > report.sample_rate for rate in report.resampled)
         if report.mixed_down or loses_band:
             better = FOR_STEREO if report.mixed_down else FOR_FULL_BAND

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from solfa.cli.flags import filled_path
 from solfa.spelling import plural, short, size
 from solfa.ui.terminal.console import print_facts, visible
 
@@ -32,7 +33,7 @@ def export_codec(
     experiment: Annotated[
         str, typer.Argument(metavar="SIG", help="Signature (or its first characters), //sig/SIG, or experiment folder.")
     ],
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", parser=filled_path, help="A new folder.")],
     half: Annotated[
         bool, typer.Option("--half", help="Store float16: half the size, slightly different codes.")
     ] = False,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from solfa.cli.flags import filled_path
 from solfa.ui.terminal.console import console, visible
 
 EXAMPLES = """
@@ -34,7 +35,7 @@ def export_model(
     experiment: Annotated[
         str, typer.Argument(metavar="SIG", help="Signature (or its first characters) or experiment folder.")
     ],
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", parser=filled_path, help="A new folder.")],
     layout: Annotated[str, typer.Option("--format", help="solfa or musicgen.")] = "solfa",
     source: Annotated[
         str | None,

@@ -1,11 +1,14 @@
-"""Turn parameter names in library messages into flags: `max_failed` becomes --max-failed, `clear=True` --clear.
+"""What is typed: paths, and parameters as flags: `max_failed` in a message becomes --max-failed, `clear=True` --clear.
 
 Only parameters of the running command are translated, and only where the message marks them as such (`solfa.errors`);
 file names and everything else stay as they are.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+import typer
 
 from solfa.errors import spelled
 
@@ -26,6 +29,13 @@ def in_flags(sentence: str, command: Command | None) -> str:
         return _flag(parameter, value)
 
     return spelled(sentence, spell)
+
+
+def filled_path(text: str) -> Path:
+    """Read a path that was typed; nothing is not the current folder."""
+    if not text:
+        raise typer.BadParameter("expected a path, found nothing; is a variable unset?")
+    return Path(text)
 
 
 def command_of(app: Command, arguments: Sequence[str]) -> Command | None:

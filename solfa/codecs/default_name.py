@@ -5,7 +5,7 @@ DEFAULT_CODEC = "solfa_24khz"
 
 ABOUT_DEFAULT_CODEC = (
     "the codec that comes with Solfa: mono, 24 kHz, at most 6 kbit/s, trained on 3.8 hours of sound. Good for trying "
-    "things out and for small models; you hear the loss. Better ones load from the Hub: --codec encodec_32khz, mimi, "
+    "things out and for small models; you hear the loss. Better codecs load from the Hub: encodec_32khz, mimi, "
     "dac_44khz."
 )
 

@@ -213,6 +213,8 @@ def test_decode_writes_one_file_per_clip_and_keeps_existing_ones(dataset, tmp_pa
         (["export", "DATASET", "out", "--format", "parkett"], "did you mean 'parquet'?"),
         (["inspect", "DATASET", "--source", "AUDIO"], "--source: is about the page"),
         (["inspect", "DATASET", "--no-decode"], "--page FILE"),
+        (["decode", "DATASET", ""], "found nothing"),
+        (["status", ""], "found nothing"),
         (["demo", "--out", "AUDIO"], "empty folder"),
         (["encode"], "Missing argument"),
         (["encode", "AUDIO", "d.solfa", "--codex", "x"], "No such option"),

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from solfa.evaluate.statistics import code_statistics, latent_statistics, length_histogram
 from solfa.spelling import channels, count, duration, plural, short, size
+from solfa.store.failed_recordings import failed_recordings
+from solfa.store.shard_reader import FailedClip
 from solfa.ui.html.cards import PLAYER_SECONDS
-from solfa.ui.html.report_data import ClipCard, Fact, FailedClip, ReportPage, Sound
+from solfa.ui.html.report_data import ClipCard, Fact, FailureRow, ReportPage, Sound
 
 MAX_STATISTICS_VALUES = 200_000_000
 """How many codes or latents to compute statistics from; in a larger dataset, every n-th clip is read."""
@@ -66,15 +68,6 @@ class PageClip(Protocol):
     def metadata(self) -> Mapping[str, Any]: ...
 
 
-class FailedRow(Protocol):
-    """A clip that failed, and why."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def error(self) -> str: ...
-
-
 class PageDataset(Protocol):
     """What the page needs from a dataset."""
 
@@ -86,7 +79,7 @@ class PageDataset(Protocol):
     def num_frames(self) -> np.ndarray[Any, Any]: ...
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> PageClip: ...
-    def failures(self) -> Sequence[FailedRow]: ...
+    def failures(self) -> Sequence[FailedClip]: ...
 
 
 class AsNumpy(Protocol):
@@ -129,7 +122,7 @@ def dataset_page(
     stride = statistics_stride(int(dataset.num_frames.sum()) * array.width, MAX_STATISTICS_VALUES)
     arrays = (dataset[index].array for index in range(0, len(dataset), stride))
     is_codes = array.codebook_size is not None
-    failures = tuple(FailedClip(failed.id, failed.error) for failed in dataset.failures())
+    failures = tuple(FailureRow(failed.name, failed.error) for failed in failed_recordings(dataset.failures()))
     return ReportPage(
         title=title or dataset.path.name,
         subtitle=subtitle or f"A Solfa dataset of {'codes' if is_codes else 'latents'} from {dataset.info.codec}",
@@ -171,7 +164,8 @@ def _facts(dataset: PageDataset, num_failed: int) -> list[Fact]:
         facts.append(
             Fact("Compression", f"{short(pcm_bytes / num_bytes)}×", "compared with 16-bit PCM at the same rate")
         )
-    facts.append(Fact("Failed", count(num_failed), "listed below" if num_failed else ""))
+    failed = Fact("Failed", plural(num_failed, "recording"), "listed below") if num_failed else Fact("Failed", "0")
+    facts.append(failed)
     return facts
 
 

@@ -12,7 +12,7 @@ from solfa.ui.html.charts import code_charts, latent_chart, length_chart
 from solfa.ui.html.document import html_document
 from solfa.ui.html.markup import Markup, element, join
 from solfa.ui.html.picture import RANGE_DB
-from solfa.ui.html.report_data import Fact, FailedClip, ReportPage
+from solfa.ui.html.report_data import Fact, FailureRow, ReportPage
 from solfa.version import __version__
 
 POLICY = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
@@ -94,16 +94,16 @@ def _statistics(page: ReportPage) -> Markup:
     return element("section", *parts) if parts else Markup("")
 
 
-def _failures(failures: tuple[FailedClip, ...]) -> Markup:
+def _failures(failures: tuple[FailureRow, ...]) -> Markup:
     if not failures:
         return Markup("")
     shown = failures[:MAX_FAILURES]
     rows = (element("tr", element("td", failure.id), element("td", failure.reason)) for failure in shown)
     columns = element("tr", element("th", "Clip", scope="col"), element("th", "Reason", scope="col"))
-    rest = f"and {plural(len(failures) - len(shown), 'more clip')}; the dataset lists them all."
+    rest = f"and {plural(len(failures) - len(shown), 'more recording')}; the dataset lists them all."
     return element(
         "section",
-        element("h2", f"Failed to encode: {plural(len(failures), 'clip')}", class_="alarm"),
+        element("h2", f"Failed to encode: {plural(len(failures), 'recording')}", class_="alarm"),
         element("div", element("table", element("thead", columns), element("tbody", *rows)), class_="scroll"),
         element("p", rest, class_="quiet") if len(failures) > len(shown) else "",
     )

@@ -18,8 +18,8 @@ class Fact(NamedTuple):
     note: str = ""
 
 
-class FailedClip(NamedTuple):
-    """A clip that could not be encoded, and why."""
+class FailureRow(NamedTuple):
+    """A recording that could not be encoded, or not all of it, and why."""
 
     id: str
     reason: str
@@ -63,7 +63,7 @@ class ReportPage:
     details: tuple[Fact, ...] = ()
     """Less important facts: the codec, the fingerprint, the path."""
     cards: tuple[ClipCard, ...] = ()
-    failures: tuple[FailedClip, ...] = ()
+    failures: tuple[FailureRow, ...] = ()
     lengths: LengthHistogram | None = None
     codes: CodeStatistics | None = None
     latents: LatentStatistics | None = None

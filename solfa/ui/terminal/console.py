@@ -1,7 +1,11 @@
 """The terminal: a console for results, one for errors, tables, and progress bars."""
 
+import shlex
+import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -47,8 +51,10 @@ def print_failures(failures: list[tuple[str, str]], most: int = 10) -> None:
 
 
 def print_next(*commands: str) -> None:
-    """Print what people do next, as commands to copy."""
-    console.print("next: " + "\n      ".join(visible(command) for command in commands), soft_wrap=True, highlight=False)
+    """Print what people do next, as commands to copy; where `solfa` is not on the path, as it was typed."""
+    typed = "solfa" if shutil.which("solfa") or Path(sys.argv[0]).name != "solfa" else shlex.quote(sys.argv[0])
+    shown = [visible(command.replace("solfa", typed, 1)) for command in commands]
+    console.print("next: " + "\n      ".join(shown), soft_wrap=True, highlight=False)
 
 
 class Bar:

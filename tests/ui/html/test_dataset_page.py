@@ -60,7 +60,7 @@ def dataset(tmp_path_factory, codec) -> Dataset:
 def test_facts_failures_and_statistics_are_those_of_the_dataset(dataset):
     page = dataset_page(dataset, more_facts=[Fact("Speed", "9×")])
     facts = {fact.name: fact.value for fact in page.facts}
-    assert facts["Clips"] == "5" and facts["Frames"] == "42,000" and facts["Failed"] == "1"
+    assert facts["Clips"] == "5" and facts["Frames"] == "42,000" and facts["Failed"] == "1 recording"
     assert facts["Audio"] == "5.25 s" and facts["Arrays"] == "84 kB" and facts["Compression"] == "1×"
     assert facts["Speed"] == "9×"
     assert page.title == "tones.solfa"
@@ -100,7 +100,7 @@ def test_a_dataset_in_which_everything_failed_has_a_page(tmp_path):
     outcomes = [Outcome(planned("a"), error="broken")]
     spec = {"kind": "codes", "width": 4, "codebook_size": 1024, "hop_length": 320, "dtype": "uint16"}
     page = dataset_page(build(tmp_path / "none.solfa", outcomes, **spec))
-    assert page.cards == () and ": 1 clip" in render_report(page)
+    assert page.cards == () and ": 1 recording" in render_report(page)
 
 
 def test_statistics_of_a_large_dataset_read_every_nth_clip_and_say_so(dataset, monkeypatch):

@@ -14,7 +14,7 @@ import soundfile
 from solfa.evaluate.statistics import code_statistics, latent_statistics, length_histogram
 from solfa.ui.html.cards import clip_card
 from solfa.ui.html.report import MAX_FAILURES, render_report, write_report
-from solfa.ui.html.report_data import ClipCard, Fact, FailedClip, ReportPage, Sound
+from solfa.ui.html.report_data import ClipCard, Fact, FailureRow, ReportPage, Sound
 
 EVIL = "<script>alert('x')</script>\"><img src=x onerror=y>\x1b[31m\u202e"
 VOID = {"meta", "img", "br", "hr"}
@@ -67,7 +67,7 @@ def codes_page(text: str = "plain") -> ReportPage:
         facts=(Fact(text, text, text),),
         details=(Fact(text, text),),
         cards=(card,),
-        failures=(FailedClip(text, text),),
+        failures=(FailureRow(text, text),),
         lengths=length_histogram(np.array([2.0, 3.0])),
         codes=code_statistics([codes], 1024),
         statistics_note=text,
@@ -139,9 +139,9 @@ def test_a_clip_without_frames_or_samples_has_a_card():
 
 
 def test_only_the_first_failures_are_listed_and_the_rest_is_counted():
-    failures = tuple(FailedClip(f"clip {number}", "broken") for number in range(MAX_FAILURES + 5))
+    failures = tuple(FailureRow(f"clip {number}", "broken") for number in range(MAX_FAILURES + 5))
     html = render_report(ReportPage("many", failures=failures))
-    assert "205 clips" in html and "5 more clips" in html and 'class="alarm"' in html
+    assert "205 recordings" in html and "5 more recordings" in html and 'class="alarm"' in html
     assert f"clip {MAX_FAILURES - 1}<" in html and f"clip {MAX_FAILURES}<" not in html
     assert 'class="alarm"' not in render_report(ReportPage("none"))
 
