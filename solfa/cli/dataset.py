@@ -50,6 +50,13 @@ def status(dataset: DatasetArgument) -> None:
     print_facts(f"[bold]{visible(str(dataset))}[/] · {visible(found.info.codec)}", facts)
     failures = open_dataset(dataset, partial=True).failures() if found.failed_clips else []
     print_failures([(failed.id, failed.error) for failed in failures])
+    if failures:
+        console.print(
+            f"{plural(len(failures), 'failed clip')} can be tried again: repair the files, then run the same "
+            "`solfa encode` with --retry-failed",
+            soft_wrap=True,
+            highlight=False,
+        )
 
 
 def verify(dataset: DatasetArgument) -> None:

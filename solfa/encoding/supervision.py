@@ -14,10 +14,11 @@ from solfa.encoding.shard_pipeline import claim_shards, encode_claims
 from solfa.encoding.worker_main import Job, made_by
 from solfa.encoding.worker_pool import run_encoders
 from solfa.environment.allocator import worker_environment
-from solfa.store.layout import committed_shards, read_commit
+from solfa.store.layout import committed_shards
 from solfa.store.lease import is_leased
 from solfa.store.plan_file import ShardOfPlan, iterate_plan_columns, list_shards
 from solfa.store.schema import DatasetInfo
+from solfa.store.status import read_status
 
 POLL_SECONDS = 0.5
 
@@ -55,7 +56,7 @@ def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: List
     planned_clips = sum(shard.num_clips for shard in planned)
     missing = _missing(run.root, planned)
     clips, seconds = _size_of(run.root, missing, run.info.array.sample_rate)
-    failed_before = sum(read_commit(run.root, shard).num_failed for shard in committed_shards(run.root))
+    failed_before = read_status(run.root).failed_clips
 
     def on_progress(progress: Progress) -> None:
         totals.add(progress, time.monotonic())

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import solfa
 from solfa.cli.main import app
 from solfa.codecs.default_name import DEFAULT_CODEC
+from tests.conftest import write_tone
 
 runner = CliRunner()
 
@@ -84,6 +85,14 @@ def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path,
     assert re.search(r"clips\s+9 \(10 in this run\)", output)
     assert re.search(r"failed\s+1", output)
     assert "failed broken.wav: " in output
+
+
+@pytest.mark.slow
+def test_failed_clips_are_counted_by_status_and_tried_again_when_asked(dataset, audio_folder, solfa_main):
+    assert re.search(r"1 failed clip .*--retry-failed", solfa_main("status", dataset)[1])
+    write_tone(audio_folder / "broken.wav", 0.2, 8000)
+    assert solfa_main("encode", audio_folder, dataset, "--retry-failed")[0] == 0
+    assert "retry" not in solfa_main("status", dataset)[1]
 
 
 def test_status_verify_and_gc_of_a_finished_dataset(dataset, solfa_main):
