@@ -64,6 +64,13 @@ def status(dataset: DatasetArgument) -> None:
     ]
     print_facts(f"[bold]{visible(str(dataset))}[/] · {visible(found.info.codec)}", facts)
     print_failures([(failed.name, failed.error) for failed in failed_recordings(failures)])
+    if failures:
+        console.print(
+            f"{plural(len(failures), 'failed clip')} can be tried again: repair the files, then run the same "
+            "`solfa encode` with --retry-failed",
+            soft_wrap=True,
+            highlight=False,
+        )
 
 
 def verify(

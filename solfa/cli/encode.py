@@ -91,6 +91,9 @@ def encode(
     limit: Annotated[
         int | None, typer.Option(help="Encode only about this many clips (recordings stay whole).")
     ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try clips that failed earlier again, e.g. after repairing files.")
+    ] = False,
     audio_root: Annotated[
         Path | None,
         typer.Option(help="Folder that the paths in a table are relative to; files outside it are refused."),
@@ -118,6 +121,7 @@ def encode(
             num_workers=num_workers,
             max_failed=max_failed,
             limit=limit,
+            retry_failed=retry_failed,
             audio_root=audio_root,
             trust_code=trust_code,
             listener=view,

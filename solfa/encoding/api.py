@@ -50,6 +50,7 @@ def encode(
     num_encoders: int | None = None,
     max_failed: str | int | None = None,
     limit: int | None = None,
+    retry_failed: bool = False,
     audio_root: str | Path | None = None,
     trust_code: bool = False,
     listener: Listener | None = None,
@@ -58,8 +59,9 @@ def encode(
 
     Settings left at None are those of the dataset if it exists, otherwise the defaults: the codec that ships with
     Solfa, 30 s segments, and as much audio at once as suits the device. `max_failed` ("1%" or a count) stops the run if
-    more recordings than that cannot be read. The `custom_metadata_module` of a dataset config runs only with
-    `trust_code`. Several processes may call this with the same `dest` at once.
+    more recordings than that cannot be read. `retry_failed` tries clips that failed earlier again, as new shards. The
+    `custom_metadata_module` of a dataset config runs only with `trust_code`. Several processes may call this with the
+    same `dest` at once.
 
     >>> import solfa
     >>> report = solfa.encode("audio/", "waves.solfa", codec=solfa.load_codec("mulaw"))
@@ -92,6 +94,7 @@ def encode(
         info.array,
         float(info.parts["segment_seconds"]),
         limit=limit,
+        retry_failed=retry_failed,
         on_recordings=listener.planning,
     )
     run = Run(root, info, recordings.root, loaded, encoders, in_process=loaded is codec)

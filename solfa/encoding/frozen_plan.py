@@ -3,8 +3,9 @@
 Rows go through a temporary Arrow file, so planning a million clips takes no more memory than planning a hundred.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from solfa.audio.probe import probe_in_chunks
-from solfa.audio.recording import AudioSource, Recording
+from solfa.audio.recording import AudioInfo, AudioSource, Recording
 from solfa.audio.sources.choice import locate
 from solfa.encoding.clip_plan import clips_of, shard_bounds
 from solfa.encoding.recording_versions import Versions, has_changed, planned_versions, version_of
@@ -21,6 +22,7 @@ from solfa.files.crash_points import crash_point
 from solfa.files.whole_files import temporary_path
 from solfa.store.layout import committed_shards, plan_parts
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, list_shards, write_plan_part
+from solfa.store.retries import retryable
 from solfa.store.schema import ArraySpec
 
 
@@ -40,12 +42,14 @@ def extend_plan(
     segment_seconds: float,
     *,
     limit: int | None = None,
+    retry_failed: bool = False,
     on_recordings: Callable[[int], None] = lambda count: None,
 ) -> PlanningReport:
     """Add a part with the recordings that are not in the plan yet; if there are none, write nothing.
 
-    `limit` stops after the recording that brings the whole plan to that many clips. A plan that somebody else
-    started is confined to what the source names.
+    With `retry_failed`, clips that failed are planned again if their recordings can be opened now. `limit` stops after
+    the recording that brings the whole plan to that many clips. A plan that somebody else started is confined to what
+    the source names.
     """
     done = committed_shards(root)
     refuse_strangers(root, source, {shard.shard for shard in list_shards(root)}.difference(done))
@@ -54,11 +58,13 @@ def extend_plan(
         # Counted before reading the plan: if another process adds a part meanwhile, ours cannot take its number.
         part = len(plan_parts(root))
         known = planned_versions(root)
-        fresh = _fresh(source, known, report, on_recordings)
+        again = retryable(root) if retry_failed else {}
+        fresh = _fresh(source, known, again, report, on_recordings)
         room = None if limit is None else limit - sum(shard.num_clips for shard in list_shards(root))
         spool = temporary_path(root, "spool")
         try:
-            seconds = _spool_clips(spool, source.root, fresh, spec, segment_seconds, room)
+            planned = partial(_clips_to_plan, again=again, segment_seconds=segment_seconds, spec=spec)
+            seconds = _spool_clips(spool, source.root, fresh, planned, spec.sample_rate, room)
             report.new_clips = len(seconds)
             crash_point("plan:before")
             bounds = shard_bounds(seconds, spec.frame_rate * spec.bytes_per_frame)
@@ -97,24 +103,42 @@ def _leaves(uri: str) -> bool:
 def _fresh(
     source: AudioSource,
     known: Versions,
+    again: Collection[str],
     report: PlanningReport,
     on_recordings: Callable[[int], None],
 ) -> Iterator[Recording]:
     for recording in source.recordings():
         report.recordings += 1
         on_recordings(report.recordings)
-        if recording.key not in known:
+        if recording.key not in known or recording.key in again:
             yield recording
         elif has_changed(known[recording.key], version_of(recording)):
             report.changed.append(recording.key)
+
+
+def _clips_to_plan(
+    recording: Recording,
+    info: AudioInfo | str,
+    again: Mapping[str, Collection[str]],
+    segment_seconds: float,
+    spec: ArraySpec,
+) -> list[PlannedClip]:
+    """Plan the clips of a recording; of one that is tried again, those that failed, if it can be opened now."""
+    clips = list(clips_of(recording, info, segment_seconds, spec.sample_rate))
+    failed = again.get(recording.key)
+    if failed is None:
+        return clips
+    if isinstance(info, str):
+        return []
+    return [clip for clip in clips if recording.key in failed or clip.id in failed]
 
 
 def _spool_clips(
     spool: Path,
     source_root: Path,
     recordings: Iterator[Recording],
-    spec: ArraySpec,
-    segment_seconds: float,
+    clips_to_plan: Callable[[Recording, AudioInfo | str], list[PlannedClip]],
+    sample_rate: int,
     room: int | None,
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Write the clips of all recordings to a temporary file; return how long each is."""
@@ -127,10 +151,10 @@ def _spool_clips(
             for recording, info in probed:
                 if room is not None and len(seconds) + len(clips) >= room:
                     break
-                clips += clips_of(recording, info, segment_seconds, spec.sample_rate)
+                clips += clips_to_plan(recording, info)
             rows = [clip.as_row() for clip in clips]
             writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA))
-            seconds += [clip.num_samples / spec.sample_rate for clip in clips]
+            seconds += [clip.num_samples / sample_rate for clip in clips]
     return np.array(seconds, np.float64)
 
 

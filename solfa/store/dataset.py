@@ -16,6 +16,7 @@ from solfa.errors import StoreError
 from solfa.files.digest import value_sha256
 from solfa.store.layout import committed_shards, manifests, read_commit, read_info, read_manifest
 from solfa.store.plan_file import list_shards
+from solfa.store.retries import standing_failures
 from solfa.store.schema import Commit, DatasetInfo
 from solfa.store.shard_reader import Clip, FailedClip, ShardReader
 
@@ -182,18 +183,13 @@ class Dataset(Sequence[Clip]):
         return index
 
     def failures(self) -> list[FailedClip]:
-        """List the clips that could not be encoded, with reasons."""
-        return [
-            failed
-            for commit in self._commits
-            if commit.num_failed
-            for failed in ShardReader(self.path, commit, self.info.array).failures()
-        ]
+        """List the clips that could not be encoded, with reasons; one that a later shard has again is not listed."""
+        return standing_failures(self.path, self._commits, self.info.array)
 
     @property
     def num_failed(self) -> int:
         """How many clips could not be encoded."""
-        return sum(commit.num_failed for commit in self._commits)
+        return len(self.failures())
 
     @property
     def num_bytes(self) -> int:

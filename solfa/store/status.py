@@ -6,6 +6,7 @@ from typing import NamedTuple
 from solfa.store.layout import committed_shards, manifests, read_commit, read_info, read_manifest
 from solfa.store.lease import live_leases
 from solfa.store.plan_file import list_shards
+from solfa.store.retries import standing_failures
 from solfa.store.schema import DatasetInfo
 
 
@@ -18,6 +19,7 @@ class Status(NamedTuple):
     committed_shards: int
     stored_clips: int
     failed_clips: int
+    """Without those that a later shard has again."""
     num_frames: int
     seconds: float
     num_bytes: int
@@ -45,13 +47,17 @@ def read_status(root: str | Path) -> Status:
     planned = list_shards(root)
     commits = [read_commit(root, shard) for shard in committed_shards(root)]
     numbers = manifests(root)
+    tried = sum(commit.num_failed for commit in commits)
+    # Nothing is tried again before there is a second part; a damaged shard then does not keep us from counting.
+    has_retries = tried > 0 and planned[-1].part > 0
+    failed = len(standing_failures(root, commits, info.array)) if has_retries else tried
     return Status(
         info=info,
         planned_shards=len(planned),
-        planned_clips=sum(shard.num_clips for shard in planned),
+        planned_clips=sum(shard.num_clips for shard in planned) - (tried - failed),
         committed_shards=len(commits),
         stored_clips=sum(commit.num_clips for commit in commits),
-        failed_clips=sum(commit.num_failed for commit in commits),
+        failed_clips=failed,
         num_frames=sum(commit.num_frames for commit in commits),
         seconds=sum(commit.num_samples for commit in commits) / info.array.sample_rate,
         num_bytes=sum(commit.data.size_bytes + commit.meta.size_bytes for commit in commits),

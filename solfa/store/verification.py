@@ -30,6 +30,7 @@ from solfa.store.layout import (
 )
 from solfa.store.plan_file import ShardOfPlan, iterate_plan_columns, list_shards, plan_record, read_shard_plan
 from solfa.store.schema import META_SCHEMA, ArraySpec, Commit, FileRecord, Manifest, data_schema
+from solfa.store.shard_reader import ShardReader
 from solfa.store.shard_writer import array_ranges
 
 
@@ -114,12 +115,25 @@ def _check_finished(root: Path, planned: Collection[int], committed: list[int]) 
 
 
 def _check_plan(root: Path) -> Iterator[Problem]:
-    seen: set[str] = set()
-    for columns in iterate_plan_columns(root, ["id"]):
+    before: dict[str, int] = {}
+    failed: dict[int, frozenset[str]] = {}
+    for shard, columns in enumerate(iterate_plan_columns(root, ["id"])):
         for clip_id in columns["id"]:
-            if clip_id in seen:
+            earlier = before.get(clip_id)
+            if earlier is not None and earlier not in failed:
+                failed[earlier] = _failed_in(root, earlier)
+            if earlier is not None and clip_id not in failed[earlier]:
                 yield Problem("plan", f"clip {clip_id!r} is planned twice")
-            seen.add(clip_id)
+            before[clip_id] = shard
+
+
+def _failed_in(root: Path, shard: int) -> frozenset[str]:
+    """List the clips that failed in a shard, which may be planned again."""
+    try:
+        commit = read_commit(root, shard)
+        return frozenset(clip.id for clip in ShardReader(root, commit, read_info(root).array).failures())
+    except (StoreError, OSError):
+        return frozenset()  # checking the shard will say what is wrong
 
 
 def check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from solfa.encoding.fingerprint import EncodeSettings, dataset_info
 from solfa.store.array_dataset import append_arrays
 from solfa.store.plan_file import PlannedClip
 from solfa.store.shard_writer import Outcome
+from tests.conftest import write_tone
 
 runner = CliRunner()
 
@@ -112,6 +113,14 @@ def test_status_counts_recordings_that_failed(tmp_path, solfa_main):
     code, output = solfa_main("status", tmp_path / "d.solfa")
     assert code == 0 and re.search(r"failed\s+1 recording \(3 clips\)", output)
     assert output.count("gone") == 1 and "long.ogg (3 clips): gone" in output
+
+
+@pytest.mark.slow
+def test_failed_clips_are_counted_by_status_and_tried_again_when_asked(dataset, audio_folder, solfa_main):
+    assert re.search(r"1 failed clip .*--retry-failed", solfa_main("status", dataset)[1])
+    write_tone(audio_folder / "broken.wav", 0.2, 8000)
+    assert solfa_main("encode", audio_folder, dataset, "--retry-failed")[0] == 0
+    assert "retry" not in solfa_main("status", dataset)[1]
 
 
 def test_status_verify_and_gc_of_a_finished_dataset(dataset, solfa_main):
