@@ -122,15 +122,13 @@ def test_every_tensor_is_accounted_for(tmp_path: Path, change: Any, told: str) -
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("variant", [{}, {"standalone": True, "unet": True}])
-def test_a_tensor_that_is_gone_or_of_another_shape_never_goes_unnoticed(variant: dict[str, Any]) -> None:
-    net = Original(n_layers=1, pool=(2,), **variant)
+def test_a_tensor_that_is_gone_or_of_another_shape_never_goes_unnoticed() -> None:
+    net = Original(n_layers=1, pool=(2,))
     state = random_state(net)
     convert(state, net.settings, "here")
     for name, tensor in state.items():
         rest = {other: state[other] for other in state if other != name}
-        larger, scalar = torch.ones([size + 1 for size in tensor.shape]), torch.tensor(1.0)
-        for changed in (rest, *({**rest, name: wrong} for wrong in (larger, scalar, tensor[:0]))):
+        for changed in (rest, {**rest, name: torch.tensor(1.0)}, {**rest, name: tensor[:0]}):
             with pytest.raises(ConfigError, match=r"^here: "):
                 convert(changed, net.settings, "here")
 
