@@ -7,13 +7,14 @@ the class of silence, so our start of a clip gets the embedding of that class.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.models.sashimi.config import SashimiModelConfig
 from solfa.models.sashimi.heads import CategoricalHeadConfig
@@ -27,6 +28,7 @@ from solfa.models.sashimi.state_spaces_tensors import (
     linear_part,
     norm_kind,
     norm_part,
+    size_of,
     system_part,
     up_part,
 )
@@ -56,16 +58,24 @@ def load_state_spaces(path: Path, dtype: torch.dtype = torch.float32) -> LoadedS
     """Read a `.ckpt`, or a file with the weights alone in the folder of its run."""
     checkpoint = read_lightning(path)
     where = f"checkpoint {path}"
-    shapes = {name: tuple(tensor.shape) for name, tensor in checkpoint.state.items()}
+    _refuse_others(checkpoint.state, where)
+    return convert(checkpoint.state, find_settings(path, checkpoint.settings), where, dtype)
+
+
+def convert(
+    tensors: Mapping[str, Tensor], told: Mapping[str, Any], where: str, dtype: torch.dtype = torch.float32
+) -> LoadedStateSpaces:
+    """Turn the tensors and settings of a network into ours; `where` begins the sentence about what is wrong."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     layout = _Layout.read(shapes, where)
-    settings = read_settings(find_settings(path, checkpoint.settings), where)
+    settings = read_settings(told, where)
     config = layout.config(settings, where)
     parts = list(layout.parts(config, settings))
     wanted: dict[str, Shape] = {name: shape for part in parts for name, shape in part.wanted.items()}
     wrong = [f"{name} {list(shapes[name])} instead of {list(wanted[name])}" for name in wanted.keys() & shapes.keys()
              if shapes[name] != wanted[name]]  # fmt: skip
     check_accounted(wanted.keys() - shapes.keys(), shapes.keys() - wanted.keys(), wrong, where)
-    exact = {name: tensor.double() for name, tensor in checkpoint.state.items()}
+    exact = {name: tensor.double() for name, tensor in tensors.items()}
     state = {name: tensor.to(dtype) for part in parts for name, tensor in part.make(exact).items()}
     for name, tensor in state.items():
         if not tensor.isfinite().all():
@@ -86,9 +96,8 @@ class _Layout(NamedTuple):
 
     @classmethod
     def read(cls, shapes: Shapes, where: str) -> "_Layout":
-        _refuse_others(shapes, where)
-        embedding = _only(shapes, _EMBEDDING, "encoder.*.weight, the embedding of classes,", where)
-        decoder = _only(shapes, _DECODER, "decoder.*.output_transform.weight, the logits of classes,", where)
+        embedding = _only(shapes, _EMBEDDING, "encoder.*.weight (the embedding of classes)", where)
+        decoder = _only(shapes, _DECODER, "decoder.*.output_transform.weight (the logits of classes)", where)
         found = dict.fromkeys(match[1] for name in shapes if (match := _LAYER.match(name)))
         # By number, not by letter: c_layers.10 comes after c_layers.9.
         prefixes = [
@@ -110,7 +119,7 @@ class _Layout(NamedTuple):
     def config(self, settings: StateSpacesSettings, where: str) -> SashimiModelConfig:
         """Derive the sizes of the network; layers that differ from the first are found by their shapes later."""
         num_classes, dim = self.shapes[self.embedding]
-        if num_classes != 1 << settings.bits or self.shapes[self.decoder][0] != num_classes:
+        if dim == 0 or num_classes != 1 << settings.bits or self.shapes[self.decoder][0] != num_classes:
             raise ConfigError(
                 f"{where}: expected an embedding and a logit for each of the {1 << settings.bits} classes of "
                 f"{settings.bits} bits, found {num_classes} and {self.shapes[self.decoder][0]}; networks with another "
@@ -119,10 +128,11 @@ class _Layout(NamedTuple):
         first, feed_forward = self._first_pair(where)
         kernel = f"{first}.layer.kernel" if is_minimal(self.shapes, first) else f"{first}.layer.layer.kernel"
         width = self._width(first)
-        widths = [dim, *(self._pool_size(pool)[0] for _, pool, _, _ in self.tiers)]
-        pools = [self._pool_size(pool)[1] // widths[at] for at, (_, pool, _, _) in enumerate(self.tiers)]
-        systems = self.shapes.get(f"{kernel}.A_real", (width,))[0]
-        one_step = self.shapes.get(f"{kernel}.inv_dt", (0, 1))[-1] == 1
+        sizes = [self._pool_size(pool, where) for _, pool, _, _ in self.tiers]
+        widths = [dim, *(rows for rows, _ in sizes)]
+        pools = [columns // widths[at] for at, (_, columns) in enumerate(sizes)]
+        is_tied = not is_minimal(self.shapes, first) and size_of(self.shapes, f"{kernel}.A_real", 0) == 1
+        is_tied = is_tied and size_of(self.shapes, f"{kernel}.inv_dt", -1) == 1 and settings.disc == "zoh"
         values = {
             "num_classes": num_classes,
             "dim": dim,
@@ -132,13 +142,13 @@ class _Layout(NamedTuple):
             "ff": self._rows(f"{feed_forward}.layer.ff.0.0") // width,
             "unet": any(before for before, *_ in self.tiers),
             "glu": self._rows(f"{first}.layer.output_linear.0") == 2 * width,
-            "d_state": 2 * self.shapes[f"{kernel}.C"][-2],
-            "tie": "tied" if systems == 1 and settings.disc == "zoh" and one_step else "per_channel",
+            "d_state": 2 * size_of(self.shapes, f"{kernel}.A_imag", -1),
+            "tie": "tied" if is_tied else "per_channel",
             "norm": norm_kind(self.shapes, first),
             "dropout": settings.dropout,
             "output_head": CategoricalHeadConfig(),
         }
-        return SashimiModelConfig.model_validate(values)
+        return parse_config(SashimiModelConfig, values, where)
 
     def parts(self, config: SashimiModelConfig, settings: StateSpacesSettings) -> Iterator[Part]:
         """List what becomes what."""
@@ -197,39 +207,39 @@ class _Layout(NamedTuple):
 
     def _width(self, layer: str) -> int:
         skip = f"{layer}.layer.D" if is_minimal(self.shapes, layer) else f"{layer}.layer.layer.D"
-        return self.shapes.get(skip, (1,))[-1]
+        return size_of(self.shapes, skip, -1)
 
     def _rows(self, linear: str) -> int:
-        return self.shapes.get(f"{linear}.bias", (0,))[0]
+        return size_of(self.shapes, f"{linear}.bias", 0) if f"{linear}.bias" in self.shapes else 0
 
-    def _pool_size(self, pool: str) -> tuple[int, int]:
+    def _pool_size(self, pool: str, where: str) -> tuple[int, int]:
         """Return the outputs and inputs of a pool's linear layer."""
-        for name in ("weight", "weight_v", "parametrizations.weight.original1"):
-            if f"{pool}.linear.{name}" in self.shapes:
-                rows, columns, *_ = self.shapes[f"{pool}.linear.{name}"]
-                return rows, columns
-        return 1, 1
+        names = [f"{pool}.linear.{name}" for name in ("weight", "weight_v", "parametrizations.weight.original1")]
+        found = next((self.shapes[name] for name in names if name in self.shapes), ())
+        if len(found) < 2 or 0 in found:
+            raise ConfigError(f"{where}: expected a matrix {' or '.join(names)}, found {list(found) or 'none'}")
+        return found[0], found[1]
 
 
-def _refuse_others(shapes: Shapes, where: str) -> None:
+def _refuse_others(names: Collection[str], where: str) -> None:
     """Refuse networks whose tensors alone say that they are others."""
-    if any(_VERSION_3.search(name) for name in shapes):
+    if any(_VERSION_3.search(name) for name in names):
         raise ConfigError(
             f"{where}: expected the names of state-spaces 4, found those of version 3; convert it with that "
             "repository's checkpoints/convert_v3_to_v4.py"
         )
-    if any(_LOW_RANK.search(name) for name in shapes):
+    if any(_LOW_RANK.search(name) for name in names):
         raise ConfigError(
             f"{where}: expected S4D layers (model.layer.mode=diag), found S4 with its low-rank part (kernel.P), which "
             "has no counterpart here; train it with model/layer=s4d"
         )
-    if head := next((name for name in shapes if name.startswith("model.output_head.")), None):
+    if head := next((name for name in names if name.startswith("model.output_head.")), None):
         raise ConfigError(
             f"{where}: expected a logit per class, found another head ({head}), of which it is not known here what its "
             "numbers mean"
         )
-    if not any(_SYSTEMS.search(name) for name in shapes):
-        shown = ", ".join(sorted(shapes)[:3])
+    if not any(_SYSTEMS.search(name) for name in names):
+        shown = ", ".join(sorted(names)[:3])
         raise ConfigError(f"{where}: expected a SaShiMi of state-spaces with S4D layers, found others ({shown}, ...)")
 
 

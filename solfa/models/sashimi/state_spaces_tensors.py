@@ -37,6 +37,12 @@ class Part(NamedTuple):
     """Make ours from theirs, both by name."""
 
 
+def size_of(names: Shapes, name: str, axis: int) -> int:
+    """Return a size, or 1 where there is none: shapes that are wrong are named when all are compared."""
+    shape = names.get(name, ())
+    return max(1, shape[axis]) if -len(shape) <= axis < len(shape) else 1
+
+
 def norm_kind(names: Shapes, layer: str) -> NormKind:
     """Tell which norm a layer begins with."""
     return "shifted" if f"{layer}.norm.norm.s" in names else "per_channel"
@@ -109,8 +115,7 @@ def system_part(
         wanted |= {f"{kernel}.log_dt": (dim,), f"{kernel}.C": (dim, modes, 2), skip: (dim,)}
     else:
         kernel, skip = f"{theirs}.layer.layer.kernel", f"{theirs}.layer.layer.D"
-        systems = names.get(f"{kernel}.A_real", (1,))[0]
-        steps = names.get(f"{kernel}.inv_dt", (0, 1))[-1]
+        systems, steps = size_of(names, f"{kernel}.A_real", 0), size_of(names, f"{kernel}.inv_dt", -1)
         wanted = {f"{kernel}.{name}": (systems, modes) for name in ("A_real", "A_imag")}
         wanted |= {f"{kernel}.inv_dt": (dim, modes if steps == modes else 1), f"{kernel}.B": (1, systems, modes, 2)}
         wanted |= {f"{kernel}.C": (1, dim, modes, 2), skip: (1, dim)}

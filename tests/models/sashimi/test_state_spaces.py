@@ -10,7 +10,7 @@ from torch import Tensor
 
 from solfa.errors import ConfigError
 from solfa.models.sashimi.network import Sashimi, previous_classes
-from solfa.models.sashimi.state_spaces import LoadedStateSpaces, load_state_spaces
+from solfa.models.sashimi.state_spaces import LoadedStateSpaces, convert, load_state_spaces
 from tests.models.sashimi.state_spaces_network import Network, Original, random_state
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -120,6 +120,17 @@ def test_every_tensor_is_accounted_for(tmp_path: Path, change: Any, told: str) -
     with pytest.raises(ConfigError, match=rf"loss\.ckpt: .*{told}") as error:
         load_state_spaces(path)
     assert "\n" not in str(error.value)
+
+
+def test_a_tensor_that_is_gone_or_of_another_shape_never_goes_unnoticed() -> None:
+    net = Original(n_layers=1, pool=(2,))
+    state = random_state(net)
+    convert(state, net.settings, "here")
+    for name, tensor in state.items():
+        rest = {other: state[other] for other in state if other != name}
+        for changed in (rest, {**rest, name: torch.tensor(1.0)}, {**rest, name: tensor[:0]}):
+            with pytest.raises(ConfigError, match=r"^here: "):
+                convert(changed, net.settings, "here")
 
 
 @pytest.mark.parametrize(
