@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+from solfa.spelling import plural
 from solfa.version import __version__
 
 CARD, CURVE = "README.md", "curve.svg"
@@ -110,7 +111,7 @@ def _data(data_facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _licences(counts: Mapping[str, int]) -> str:
-    return _table("Data licences", {licence: f"{clips} clips" for licence, clips in counts.items()})
+    return _table("Data licences", {licence: plural(clips, "clip") for licence, clips in counts.items()})
 
 
 def _table(title: str, rows: Mapping[str, Any]) -> str:
