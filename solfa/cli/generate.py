@@ -90,7 +90,10 @@ def generate(
         float | None,
         typer.Option(help="Drop this share of the clips, the most likely (waveform models).", show_default="0"),
     ] = None,
-    weights: Annotated[str, typer.Option(help="On a CPU: fp32, fp16 or int8; fewer bits run faster.")] = ("fp32"),
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Language models on a CPU: fp32, fp16 or int8; fewer bits run faster.", show_default="fp32"),
+    ] = None,
     audio_format: Annotated[str, typer.Option("--format", help="wav, flac or ogg.")] = "wav",
     codec: Annotated[
         str | None, typer.Option(help="Decode with this codec.", show_default="the dataset's codec")
@@ -113,9 +116,10 @@ def generate(
     from solfa.cli.clip_folder import generate_into
     from solfa.generate.model import find_folder, load_model
     from solfa.generate.request import ClipRequest
+    from solfa.generate.weight_layout import weight_layout
 
     folder = find_folder(experiment)
-    _expect("--weights", weights, ("fp32", "fp16", "int8"))
+    layout = None if weights is None else weight_layout(weights)
     _expect("--format", audio_format, ("wav", "flac", "ogg"))
     if temperature_kind is not None:
         _expect("--temperature-kind", temperature_kind, ("heuristic", "exact"))
@@ -125,7 +129,7 @@ def generate(
     drawing = {"temperature": temperature, "semantics": temperature_kind, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
-    model = load_model(folder, device=device, codec=codec, weights=weights, trust_code=trust_code)
+    model = load_model(folder, device=device, codec=codec, weights=layout, trust_code=trust_code)
     written = generate_into(out, model, requests, options, f".{audio_format}", stream)
     console.print(f"{plural(written, 'clip')} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
 

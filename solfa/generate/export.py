@@ -12,7 +12,7 @@ from solfa.codecs.families.trained import OwnCodec
 from solfa.errors import ConfigError
 from solfa.files.whole_files import new_directory
 from solfa.generate.catalogue import GENERATORS
-from solfa.generate.model import Model, build_model, find_folder, load_model
+from solfa.generate.model import Model, build_model, find_folder
 from solfa.generate.trained_folder import Trained, exported_config, read_trained
 from solfa.models.codec.codec_files import save_codec_model
 from solfa.models.lm.conditioned import ConditionedLM
@@ -49,7 +49,7 @@ def export_model(location: str | Path, directory: str | Path, *, trust_code: boo
 
 def export_as_musicgen(location: str | Path, directory: str | Path, source: str | None = None) -> str:
     """Write a language model as a MusicGen checkpoint of transformers: the decoder, or all of `source` around it."""
-    network = load_model(location, device="cpu", weights=None).generator.network
+    network = build_model(read_trained(find_folder(location)), device="cpu").generator.network
     if not isinstance(network, ConditionedLM):
         raise ConfigError(
             f"{location}: only a codec language model can be written as MusicGen, and this is another kind; "

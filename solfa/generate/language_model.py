@@ -1,13 +1,13 @@
 """Generate with a codec language model: texts, labels and numbers in, codes drawn step by step, audio out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, final, get_args
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
 from solfa.codecs.protocol import Codec
-from solfa.config import nearest, parse_config
+from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.codes import Job, generate_clips, prompt_codes
@@ -15,6 +15,7 @@ from solfa.generate.data_codec import DataCodec, codes_array
 from solfa.generate.generator import OnStep
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import OnAudio
+from solfa.generate.weight_layout import WeightLayout, weight_layout
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.generation import GenerationSettings
@@ -22,9 +23,6 @@ from solfa.models.lm.network import CodecLM, CodecLMConfig, cross_entropy, input
 from solfa.nn.linears.half import halve_linears
 from solfa.nn.linears.int8 import quantise_linears
 from solfa.nn.linears.packed import pack_linears
-
-WeightLayout = Literal["fp32", "fp16", "int8"]
-"""How the weights of a model that only generates can be stored; on a CPU, fewer bits are read faster."""
 
 _LAY_OUT: dict[WeightLayout, Callable[[CodecLM], CodecLM]] = {
     "fp32": pack_linears,
@@ -66,15 +64,10 @@ class LanguageModel:
 
     def lay_out_weights(self, layout: WeightLayout) -> None:
         """Lay out the weights for fast generation on a CPU; after that the model cannot be trained or moved."""
-        if layout not in _LAY_OUT:
-            known = get_args(WeightLayout)
-            raise ConfigError(f"weights: expected {' or '.join(known)}, found {layout!r}{nearest(layout, known)}")
         if self._layout not in (None, layout):
-            raise ConfigError(
-                f"weights: this model was already converted to {self._layout}; load it again for {layout}"
-            )
+            raise ConfigError(f"`weights={layout}`: this model was already converted to {self._layout}; load it again")
         if self._layout is None:
-            _LAY_OUT[layout](self.network.lm)
+            _LAY_OUT[weight_layout(layout)](self.network.lm)
             self._layout = layout
 
     def draw(

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -25,6 +25,7 @@ from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, devic
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import DrawsSamples, OnAudio
 from solfa.generate.trained_folder import Trained, read_trained
+from solfa.generate.weight_layout import LaysOutWeights, WeightLayout, choose_layout, weight_layout
 from solfa.pretrained.hub import SOLFA_MODEL, local_directory
 from solfa.xp.record import find_experiment
 from solfa.xp.state_file import load_module
@@ -63,16 +64,21 @@ class Model:
     ((1, 240000), 24000)
     """
 
-    def __init__(self, generator: ClipGenerator, trained: Trained, weights: str | None = None) -> None:
-        self.generator, self.trained = generator, trained
-        self._weights = weights
+    def __init__(self, trained: Trained, build: Callable[[], ClipGenerator], device: torch.device) -> None:
+        self.trained, self._build = trained, build
+        self._wanted: WeightLayout | None = None
+        self._laid_out: WeightLayout | None = None
+        self.generator = build()
+        # Counted now: weights that are laid out for generation are no parameters.
+        self._num_parameters = sum(parameter.numel() for parameter in self.generator.network.parameters())
+        self.generator.network.to(device)
 
     @property
     def info(self) -> ModelInfo:
         """A description of the model; this loads its codec."""
         return ModelInfo(
             solver=self.trained.solver,
-            num_parameters=sum(parameter.numel() for parameter in self.generator.network.parameters()),
+            num_parameters=self._num_parameters,
             sample_rate=self.codec.sample_rate,
             num_channels=self.codec.num_channels,
             codec=self.codec.spec,
@@ -97,8 +103,8 @@ class Model:
         return isinstance(self.generator, DrawsSamples)
 
     def to(self, device: str) -> "Model":
-        """Move the model and its codec to another device."""
-        self.generator.network.to(torch.device(choose_device(device)))
+        """Move the model and its codec to another device, where its weights are laid out as `load_model` would."""
+        self._move(torch.device(choose_device(device)))
         return self
 
     def generate(
@@ -145,7 +151,6 @@ class Model:
                 f"on_audio: only a model that draws samples in order can stream, and a model of the solver "
                 f"{self.trained.solver} does not; leave it out and use the complete clips"
             )
-        self._lay_out_weights()
         return self.generator.draw(requests, options, on_progress or (lambda done, total: None), on_audio)
 
     def log_prob(self, sound: Sound, text: str | None = None, conditions: Mapping[str, Any] | None = None) -> float:
@@ -155,9 +160,22 @@ class Model:
             raise ConfigError(f"solver {self.trained.solver}: its models cannot tell how probable a clip is")
         return generator.log_prob(self._encoded(sound), text, conditions or {})
 
-    def _lay_out_weights(self) -> None:
-        if self._weights is not None and self.device.type == "cpu" and hasattr(self.generator, "lay_out_weights"):
-            self.generator.lay_out_weights(self._weights)
+    def _move(self, device: torch.device) -> None:
+        if device == self.device:
+            return
+        choose_layout(self._wanted, self.generator, device, self.trained.solver)  # refused before anything changes
+        if self._laid_out is not None:
+            self.generator = self._build()  # a layout is for one kernel and cannot be moved
+        self.generator.network.to(device)
+        self._lay_out(self._wanted)
+
+    def _lay_out(self, weights: WeightLayout | None) -> None:
+        """Store the weights as asked, or for None as is best on this device."""
+        self._laid_out = choose_layout(weights, self.generator, self.device, self.trained.solver)
+        self._wanted = weights
+        if self._laid_out is not None:
+            assert isinstance(self.generator, LaysOutWeights)
+            self.generator.lay_out_weights(self._laid_out)
 
     def _encoded(self, sound: Sound) -> Tensor:
         """Encode a sound with the model's codec, `[T, K]`."""
@@ -185,39 +203,42 @@ def load_model(
     *,
     device: str = "auto",
     codec: str | None = None,
-    weights: str | None = "fp32",
+    weights: WeightLayout | None = None,
     trust_code: bool = False,
 ) -> Model:
     """Load a trained model by its signature (or the start of one), its folder, or its Hub id.
 
-    `codec` replaces the codec that decodes. `weights` sets how a language model's weights are stored while it generates
-    on a CPU: `fp32`, `fp16` or `int8` (fewer bits are faster), or None to leave them as they are. A model of a solver
-    that is not Solfa's is loaded by running that solver's code, and only with `trust_code`.
+    `codec` replaces the codec that decodes. `weights` sets how a language model stores its weights on a CPU: `fp32`,
+    `fp16` or `int8` (fewer bits are faster, and a little less exact, also in `log_prob`); None is the fastest layout of
+    float32. A model of a solver that is not Solfa's is loaded by running that solver's code, and only with
+    `trust_code`.
     """
+    wanted = None if weights is None else weight_layout(weights)
     trained = read_trained(find_folder(location))
-    return build_model(trained, device=device, codec=codec, weights=weights, trust_code=trust_code)
+    model = build_model(trained, device=device, codec=codec, trust_code=trust_code)
+    model._lay_out(wanted)
+    return model
 
 
-def build_model(
-    trained: Trained,
-    *,
-    device: str = "auto",
-    codec: str | None = None,
-    weights: str | None = None,
-    trust_code: bool = False,
-) -> Model:
-    """Build the generator and load the trained weights into it."""
+def build_model(trained: Trained, *, device: str = "auto", codec: str | None = None, trust_code: bool = False) -> Model:
+    """Build the generator and load the trained weights into it, laid out as they were trained."""
     config = {**trained.config, "codec": codec} if codec is not None else trained.config
     own = trained.folder / "codec"
     if codec is None and own.is_dir() and trained.about.get("codec_in_folder"):
         config = {**config, "codec": str(own)}
     if codec is not None and "codec" not in trained.config:
-        raise ConfigError(f"codec: the codec of the model in {trained.folder} cannot be replaced; leave it out")
-    with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so leave the caller's RNG untouched
-        generator = find_generator(trained.solver, trust_code=trust_code).build(config, trained.data_facts)
-        load_module("model", generator.network, trained.state)
-    generator.network.eval().to(torch.device(choose_device(device)))
-    return Model(generator, trained, weights)
+        raise ConfigError(f"`codec`: the codec of the model in {trained.folder} cannot be replaced; leave it out")
+    place = torch.device(choose_device(device))
+    kind = find_generator(trained.solver, trust_code=trust_code)
+
+    def build() -> ClipGenerator:
+        with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so leave the caller's RNG untouched
+            generator = kind.build(config, trained.data_facts)
+            load_module("model", generator.network, trained.state)
+        generator.network.eval()
+        return generator
+
+    return Model(trained, build, place)
 
 
 def find_folder(location: str | Path) -> Path:

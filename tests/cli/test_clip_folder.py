@@ -151,6 +151,7 @@ def test_what_a_temperature_means_for_a_mixture_may_be_chosen(generate: SolfaMai
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--weights", "int8"], "--weights int8: .*sashimi.*leave it out"),
         (["--temperature-kind", "heuristic"], "--temperature-kind: .*exact.*found heuristic"),
         (["--reject-lowest", 0.7], r"0\.7 and 0 .*reject less"),
         (["--top-k", 5], "top_k: unknown field"),

@@ -18,8 +18,10 @@ from solfa.codecs.protocol import Encoded
 from solfa.config import parse_config
 from solfa.errors import ConfigError, StoreError
 from solfa.generate.export import export_model
-from solfa.generate.model import Model, load_model
+from solfa.generate.model import Model, build_model, load_model
 from solfa.generate.request import ClipRequest
+from solfa.nn.linears.fbgemm import has_fbgemm
+from solfa.nn.linears.packed import ForGeneration
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.lm import LMConfig, LMSolver
 from solfa.solvers.tasks.sashimi import SashimiSolver, SashimiSolverConfig
@@ -87,7 +89,11 @@ def test_a_model_is_found_by_signature_beginning_and_folder(dora_dir: Path, monk
 
 def test_a_model_says_what_it_is(lm: Model, waves: Model) -> None:
     assert lm.info.conditions == {"genre": "labels"} and lm.info.sample_rate == RATE
-    assert lm.info.num_parameters == sum(value.numel() for value in lm.generator.network.parameters())
+    whole = build_model(lm.trained, device="cpu").generator.network
+    assert lm.info.num_parameters == sum(value.numel() for value in whole.parameters())
+    before = lm.info.num_parameters
+    lm.generate(seconds=0.01)
+    assert lm.info.num_parameters == before
     assert waves.info.conditions == {} and waves.draws_samples and not lm.draws_samples
 
 
@@ -113,6 +119,44 @@ def test_clips_are_those_of_the_seeds_asked_for(lm: Model) -> None:
     assert [clip.audio.shape[-1] for clip in clips] == [100] * 3
     assert torch.equal(clips[1].audio, second.audio) and not torch.equal(clips[0].audio, clips[1].audio)
     assert clips[0].metadata["sampling"]["temperature"] == 2.0
+
+
+few_bits = pytest.mark.skipif(not has_fbgemm(), reason="this torch has no kernels for weights of few bits")
+
+
+@pytest.mark.parametrize(
+    "weights", [None, "fp32", pytest.param("fp16", marks=few_bits), pytest.param("int8", marks=few_bits)]
+)
+def test_generating_and_moving_change_no_answer(dora_dir: Path, weights: Any) -> None:
+    model = load_model(dora_dir / "xps/1abe1000", device="cpu", weights=weights)
+    sound = torch.sin(torch.arange(60) / 3)[None]
+    before, (clip,) = model.log_prob(sound), model.generate(seconds=0.02)
+    assert model.log_prob(sound) == before
+    model.to("cpu:0")
+    assert model.log_prob(sound) == before
+    assert torch.equal(model.generate(seconds=0.02)[0].audio, clip.audio)
+
+
+def test_a_model_that_has_generated_moves_as_a_whole(lm: Model) -> None:
+    lm.generate(seconds=0.01)
+    lm._move(torch.device("meta"))
+    assert not [part for part in lm.generator.network.modules() if isinstance(part, ForGeneration)]
+    assert {value.device.type for value in lm.generator.network.parameters()} == {"meta"}
+
+
+@few_bits
+def test_a_model_stays_where_its_weights_can_be_used(dora_dir: Path) -> None:
+    small = load_model(dora_dir / "xps/1abe1000", device="cpu", weights="int8")
+    with pytest.raises(ConfigError, match=r"`weights=int8`.*meta"):
+        small._move(torch.device("meta"))
+    assert small.device.type == "cpu" and len(small.generate(seconds=0.01)) == 1
+
+
+def test_a_weight_layout_that_a_model_cannot_have_is_refused_when_it_is_loaded(dora_dir: Path) -> None:
+    with pytest.raises(ConfigError, match=r"`weights`: .*int8.*found 'fp4'"):
+        load_model(dora_dir / "xps/1abe1000", weights="fp4")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"`weights=int8`.*sashimi"):
+        load_model(dora_dir / "xps/5a541111", weights="int8")
 
 
 def test_progress_is_told_and_bad_wishes_are_refused(lm: Model, waves: Model) -> None:
