@@ -5,7 +5,6 @@ compose (Hydra) ──► validate (pydantic) ──► the settings of the expe
 Dora needs a module of this name and people call a function of this name, so the module is callable.
 """
 
-import json
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -14,6 +13,7 @@ from typing import Any
 from dora.xp import XP
 
 from solfa.experiments.compose.experiment_main import ExperimentMain
+from solfa.experiments.compose.overrides import as_overrides
 from solfa.experiments.processes.ddp import supply_dora
 from solfa.experiments.run.execution import run_experiment
 from solfa.experiments.trained_run import Run
@@ -27,17 +27,18 @@ def main(xp: XP) -> None:
     run_experiment(xp, main.settings(xp), main.environment)
 
 
-def train(overrides: Sequence[str] = (), *, clear: bool = False, **settings: Any) -> Run:
+def train(overrides: str | Sequence[str] = (), *, clear: bool = False, **settings: Any) -> Run:
     """Train an experiment in this process, or continue it, and return the finished run.
 
-    `overrides` are written as on the command line, `settings` are top-level keys by name; both determine the signature.
-    `clear` deletes what an earlier run of the same experiment left. After an interruption, the same call resumes.
+    `overrides` are written as on the command line, `settings` are keys by name, with mappings for what is inside them;
+    both determine the signature. `clear` deletes what an earlier run of the same experiment left. After an
+    interruption, the same call resumes.
 
     >>> run = solfa.train(["solver=lm/debug", "optim.epochs=1"], device="cpu")   # doctest: +SKIP
     >>> run.history[-1]["valid"]["loss"], run.model.generate(seconds=1)          # doctest: +SKIP
     """
-    named = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
-    experiment = main.compose([*overrides, *named])
+    typed = [overrides] if isinstance(overrides, str) else overrides
+    experiment = main.compose([*typed, *as_overrides(settings)])
     main.check(experiment, is_cleared=clear)
     if clear:
         main.clear(experiment)
@@ -48,7 +49,7 @@ def train(overrides: Sequence[str] = (), *, clear: bool = False, **settings: Any
 class _Callable(ModuleType):
     """This module, as a function."""
 
-    def __call__(self, overrides: Sequence[str] = (), *, clear: bool = False, **settings: Any) -> Run:
+    def __call__(self, overrides: str | Sequence[str] = (), *, clear: bool = False, **settings: Any) -> Run:
         return train(overrides, clear=clear, **settings)
 
 
