@@ -6,7 +6,6 @@
 No trainer is built, and no code in the files is run.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import Any
 
 from torch import Tensor
 
-from solfa.errors import ConfigError, StoreError
+from solfa.errors import ConfigError
 from solfa.pretrained.tensors import TensorFiles
 from solfa.version import __version__
 from solfa.xp.layout import BEST, CONFIG
+from solfa.xp.record import read_settings
 from solfa.xp.state_file import read_state
 
 MODEL_TYPE = "solfa_model"
@@ -30,6 +30,9 @@ TRAINING_ONLY = frozenset(
     }
 )
 """Settings that say how a model was trained rather than what it is."""
+
+ORIGINS = ("started_from", "parts")
+"""What checkpoints and exports say about the weights of others: an `Origin`, and a mapping of them by name."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Trained:
     state: Mapping[str, Any]
     """The weights and other state of the network."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """Where the weights come from: epoch, metric, and the notes of an export."""
+    """Where the weights come from: epoch, metric, weights of others, and the notes of an export."""
 
     @property
     def solver(self) -> str:
@@ -53,12 +56,11 @@ class Trained:
 
 def read_trained(folder: Path) -> Trained:
     """Read an experiment's folder, or an exported one."""
-    settings = folder / CONFIG
-    if not settings.is_file():
+    if not (folder / CONFIG).is_file():
         raise ConfigError(
             f"{folder}: expected a trained experiment or an exported model, found no {CONFIG}; train it first"
         )
-    config = _read_settings(settings)
+    config = read_settings(folder)
     if config.get("model_type") == MODEL_TYPE:
         return _read_exported(folder, config)
     if not (folder / BEST).is_file():
@@ -66,7 +68,7 @@ def read_trained(folder: Path) -> Trained:
     best = read_state(folder / BEST)
     if "model" not in best["states"]:
         raise ConfigError(f"{folder / BEST}: expected the weights of a model, found {', '.join(best['states'])}")
-    about: dict[str, Any] = {key: best[key] for key in ("epoch", "metric", "value") if key in best}
+    about: dict[str, Any] = {key: best[key] for key in ("epoch", "metric", "value", *ORIGINS) if key in best}
     return Trained(folder, config, best["data_facts"], best["states"]["model"], about)
 
 
@@ -92,13 +94,3 @@ def exported_config(trained: Trained) -> dict[str, Any]:
         "extra_state": {name: value for name, value in trained.state.items() if not isinstance(value, Tensor)},
         "about": dict(trained.about),
     }
-
-
-def _read_settings(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise StoreError(f"{path}: expected the settings of a run as JSON, and it cannot be parsed ({error})") from None
-    if not isinstance(values, dict):
-        raise StoreError(f"{path}: expected the settings of a run as a JSON object, found a {type(values).__name__}")
-    return values

@@ -1,6 +1,7 @@
 """A trained model is loaded without its trainer, generates what its solver does, and says how probable a clip is."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,9 @@ from solfa.nn.linears.packed import ForGeneration
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.lm import LMConfig, LMSolver
 from solfa.solvers.tasks.sashimi import SashimiSolver, SashimiSolverConfig
+from solfa.xp.state_file import read_state
 from tests.conftest import write_tone
+from tests.models.conditioners.tiny_encoders import write_t5
 from tests.solvers.waveforms import sashimi_values, store_tones
 
 RATE = 2000
@@ -234,6 +237,42 @@ def test_the_card_tells_data_hashes_licences_and_the_curve(dora_dir: Path, tmp_p
     assert "CC-jazz" in card and "2 clips" in card and "genre (labels)" in card
     assert "curve.svg" in card and "<polyline" in (folder / "curve.svg").read_text()
     assert not {"dset", "optim"} & set(config["settings"])
+
+
+def test_weights_of_others_are_told_with_their_hashes(dora_dir: Path, tmp_path: Path) -> None:
+    """The model that another one started from, also if it was interrupted on the way, and the encoder of its texts."""
+    text = {"kind": "text", "encoder": str(write_t5(tmp_path / "tiny-t5"))}
+    values = lm_values(dora_dir / "tones.solfa") | {"conditioner": {"conditioners": {"description": text}}}
+    run(LMSolver, LMConfig, tmp_path / "ba5e0000", values)
+    values |= {"continue_from": str(tmp_path / "ba5e0000")}
+    run(LMSolver, LMConfig, tmp_path / "70e50000", with_epochs(values, 1))
+    run(LMSolver, LMConfig, tmp_path / "70e50000", with_epochs(values, 4))
+    base, tuned = (export_model(tmp_path / name, tmp_path / f"{name}.out") for name in ("ba5e0000", "70e50000"))
+    base_about, about = (json.loads((folder / "config.json").read_text())["about"] for folder in (base, tuned))
+    assert about["epoch"] > 1, "the best weights are those of the resumed run"
+    assert about["started_from"] == {"source": "ba5e0000", "sha256": base_about["weights_sha256"]}
+    assert about["parts"]["description encoder"]["source"] == "tiny-t5" and "started_from" not in base_about
+    card = (tuned / "README.md").read_text()
+    for told in (about["started_from"], about["parts"]["description encoder"]):
+        assert told["source"] in card and told["sha256"] in card
+    assert str(tmp_path) not in (tuned / "README.md").read_text().partition("decoded by")[0]
+
+
+def with_epochs(values: dict[str, Any], epochs: int) -> dict[str, Any]:
+    return values | {"optim": values["optim"] | {"epochs": epochs}}
+
+
+def test_a_checkpoint_of_before_says_nothing_of_others(dora_dir: Path, tmp_path: Path) -> None:
+    old = Path(shutil.copytree(dora_dir / "xps/1abe1000", tmp_path / "01d00000"))
+    assert not {"started_from", "parts"} & set(read_state(old / "best.pt"))
+    about = json.loads((export_model(old, tmp_path / "out") / "config.json").read_text())["about"]
+    assert not {"started_from", "parts"} & set(about)
+
+
+def test_the_card_of_a_pushed_model_loads_it_from_there(dora_dir: Path, tmp_path: Path) -> None:
+    folder = export_model(dora_dir / "xps/1abe1000", tmp_path / "carried", name="me/piano")
+    card = (folder / "README.md").read_text()
+    assert 'load_model("me/piano")' in card and "# carried" in card and "1 channel," in card
 
 
 def test_a_damaged_or_newer_export_is_refused(dora_dir: Path, tmp_path: Path) -> None:

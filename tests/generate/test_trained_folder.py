@@ -64,7 +64,7 @@ def test_a_folder_without_settings_or_weights_is_refused(trained: Callable[..., 
     ("content", "keyword"),
     [
         ('{"solver": ', r"config\.json: .*JSON"),
-        ("[]", r"config\.json: .*a list"),
+        ("[]", r"config\.json: .*found list"),
         ("{}", r"solver: .*lm.*, found 'None'"),
         ('{"solver": "nobody.knows:It"}', r"nobody\.knows.*PYTHONPATH"),
         ('{"solver": "compression"}', "does not generate"),

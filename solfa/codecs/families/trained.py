@@ -116,14 +116,15 @@ def export_codec(
     written = Path(directory).absolute()
 
     def add_card(place: Path) -> None:
-        _write_card(place, name or written.name, folder, trained)
+        _write_card(place, written.name, name or written.name, folder, trained)
 
     save_codec_model(trained.model, written, half=half, write_beside=add_card)
     return OwnCodec.from_checkpoint(Checkpoint(written.name, str(written), written), {})
 
 
-def _write_card(place: Path, name: str, folder: Path, codec: OwnCodec) -> None:
+def _write_card(place: Path, title: str, name: str, folder: Path, codec: OwnCodec) -> None:
     best = read_state(folder / BEST)
+    base = best.get("started_from")
     if codec.kind == "codes":
         written = f"{plural(codec.num_codebooks or 0, 'codebook')} of {codec.codebook_size:,} entries"
     else:
@@ -135,10 +136,11 @@ def _write_card(place: Path, name: str, folder: Path, codec: OwnCodec) -> None:
         "fingerprint": codec.fingerprint,
         "experiment": folder.name,
         "epoch": best.get("epoch"),
+        **({} if base is None else {"started from": f"{base['source']} (sha256 {base['sha256']})"}),
     }
     write_card(
         place,
-        title=name,
+        title=title,
         what="A neural audio codec, trained with Solfa.",
         tag="audio-to-audio",
         facts=facts,
