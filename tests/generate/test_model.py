@@ -289,17 +289,6 @@ def test_a_damaged_or_newer_export_is_refused(dora_dir: Path, tmp_path: Path) ->
         load_model(folder)
 
 
-def test_pushing_needs_a_token_before_anything_is_written(
-    dora_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from solfa.pretrained.push import push_folder
-
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "nobody"))
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    with pytest.raises(ConfigError, match="token"):
-        push_folder(dora_dir / "xps/1abe1000", "me/model")
-
-
 def test_an_encoded_clip_has_a_likelihood_whatever_its_length(waves: Model) -> None:
     codes = torch.zeros(1, 7, 1, dtype=torch.int64)
     audio = waves.codec.decode(Encoded(codes, 7))[0]
