@@ -25,7 +25,7 @@ EXAMPLES = """
 
   solfa generate dc53b78e --num 100 --seconds 1 --reject-lowest 0.4 --reject-highest 0.05 --out digits/
 
-  solfa generate dc53b78e --seconds 600 --temperature 0.9 --temperature-kind exact --out long/ &
+  solfa generate dc53b78e --seconds 600 --temperature 0.9 --semantics exact --out long/ &
 
   tail -c +59 -f long/clip-000.partial.wav | aplay -f FLOAT_LE -r 16000
 
@@ -48,7 +48,7 @@ def generate(
     captions: Annotated[
         Path | None, typer.Option(metavar="FILE", help="One clip per caption: .txt (one per line), .csv or .jsonl.")
     ] = None,
-    values: Annotated[
+    conditions: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set another condition; can be repeated.")
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.001, help="Length of each clip in seconds.")] = 10.0,
@@ -63,11 +63,11 @@ def generate(
         float | None,
         typer.Option(help="Higher is more varied; 0 always takes the most probable.", show_default="as configured"),
     ] = None,
-    temperature_kind: Annotated[
+    semantics: Annotated[
         str | None,
         typer.Option(
             metavar="KIND",
-            help="For mixture heads: heuristic, or exact (probabilities to the power 1/T).",
+            help="What a temperature means for mixture heads: heuristic, or exact (probabilities to the power 1/T).",
             show_default="as configured",
         ),
     ] = None,
@@ -121,12 +121,12 @@ def generate(
     folder = find_folder(experiment)
     layout = None if weights is None else weight_layout(weights)
     _expect("--format", audio_format, ("wav", "flac", "ogg"))
-    if temperature_kind is not None:
-        _expect("--temperature-kind", temperature_kind, ("heuristic", "exact"))
-    wanted = ClipRequest("clip", seconds, seed, text, _attributes(values or []), prompt, prompt_seconds)
+    if semantics is not None:
+        _expect("--semantics", semantics, ("heuristic", "exact"))
+    wanted = ClipRequest("clip", seconds, seed, text, _conditions(conditions or []), prompt, prompt_seconds)
     requests = _requests(wanted, captions, num)
     _refuse_existing(out, requests, audio_format, overwrite, is_streamed=stream is not False)
-    drawing = {"temperature": temperature, "semantics": temperature_kind, "top_k": top_k, "top_p": top_p}
+    drawing = {"temperature": temperature, "semantics": semantics, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
     model = load_model(folder, device=device, codec=codec, weights=layout, trust_code=trust_code)
@@ -160,21 +160,21 @@ def _words(text: str) -> list[str]:
     return kept.split() or ["clip"]
 
 
-def _attributes(values: Sequence[str]) -> dict[str, Any]:
+def _conditions(values: Sequence[str]) -> dict[str, Any]:
     import yaml  # type: ignore[import-untyped]
 
     from solfa.errors import ConfigError
 
-    attributes: dict[str, Any] = {}
+    conditions: dict[str, Any] = {}
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ConfigError(f"--set: expected NAME=VALUE, found {text!r}")
         try:
-            attributes[name] = yaml.safe_load(value)
+            conditions[name] = yaml.safe_load(value)
         except yaml.YAMLError:
             raise ConfigError(f"--set: expected NAME=VALUE with a YAML value, found {text!r}") from None
-    return attributes
+    return conditions
 
 
 def _refuse_existing(

@@ -18,7 +18,7 @@ CLIPS_AT_ONCE = 16
 """Reading the weights once for 16 clips is much faster than 16 times; larger batches cost memory and gain little."""
 
 ConditionsOf = Callable[[Sequence[Mapping[str, Any]]], Callable[[], Condition]]
-"""Checks the attributes of all clips right away, and embeds them when their turn comes."""
+"""Checks the conditions of all clips right away, and embeds them when their turn comes."""
 
 
 class Job(NamedTuple):
@@ -128,7 +128,7 @@ def _decode(codec: Codec, job: Job, codes: Int64[Tensor, "K T"], settings: Gener
     metadata = {
         "seed": job.request.seed,
         "seconds": audio.shape[-1] / codec.sample_rate,
-        "attributes": dict(job.told),
+        "conditions": dict(job.told),
         "prompt_seconds": job.prompt_frames / codec.frame_rate,
         "codec": codec.spec,
         "sampling": settings.model_dump(mode="json"),

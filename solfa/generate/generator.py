@@ -66,7 +66,7 @@ class ClipGenerator(Protocol):
 class HasLikelihood(Protocol):
     """A generator whose model can tell how probable a clip is."""
 
-    def log_prob(self, array: torch.Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
+    def log_prob(self, array: torch.Tensor, text: str | None, conditions: Mapping[str, Any]) -> float:
         """Return the log-probability, in nats, of an encoded clip `[T, K]` given the model's conditions."""
         ...
 

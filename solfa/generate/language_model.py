@@ -13,6 +13,7 @@ from solfa.generate.clip import GeneratedClip
 from solfa.generate.codes import Job, generate_clips, prompt_codes
 from solfa.generate.data_codec import DataCodec, codes_array
 from solfa.generate.generator import OnStep
+from solfa.generate.options import with_options
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import OnAudio
 from solfa.generate.weight_layout import WeightLayout, weight_layout
@@ -78,8 +79,8 @@ class LanguageModel:
         on_audio: OnAudio | None = None,
     ) -> Iterator[GeneratedClip]:
         """Draw clips and yield each one when it is complete."""
-        settings = parse_config(GenerationSettings, {**self.sampling.model_dump(), **options}, "options")
-        told = [self._told(request.text, request.attributes) for request in requests]
+        settings = with_options(self.sampling, options)
+        told = [self._told(request.text, request.conditions) for request in requests]
         jobs = [
             Job(request, values, prompt_codes(request, self.codec, self.network.lm.device))
             for request, values in zip(requests, told, strict=True)
@@ -87,13 +88,13 @@ class LanguageModel:
         network = self.network
         return generate_clips(network.lm, network.conditioners.prepare, self.codec, jobs, settings, on_step)
 
-    def log_prob(self, array: Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
+    def log_prob(self, array: Tensor, text: str | None, conditions: Mapping[str, Any]) -> float:
         """Sum the log-probabilities, in nats, of all codes `[T, K]` of a clip."""
         lm = self.network.lm
         codes = array.long().transpose(0, 1)[None].to(lm.device)
         mask = torch.ones(1, codes.shape[2], dtype=torch.bool, device=lm.device)
         laid = inputs_and_targets(codes, mask, lm.layout(codes.shape[2]), lm.special)
-        tokens = self.network.conditioners.tokenize([self._told(text, attributes)])
+        tokens = self.network.conditioners.tokenize([self._told(text, conditions)])
         with torch.inference_mode():
             logits = self.network.eval()(laid.inputs, tokens)
             return -float(cross_entropy(logits, laid.targets, laid.mask).double().sum())
@@ -104,17 +105,17 @@ class LanguageModel:
         if len(texts) != 1:
             known = ", ".join(self.conditions) or "nothing"
             raise ConfigError(
-                f"text: expected a model with one text condition, found {len(texts)} (it is conditioned on {known}); "
-                "leave the text out, or pass conditions by name"
+                f"`text`: expected a model with one text condition, found {len(texts)} (it is conditioned on {known}); "
+                "leave it out, or use `conditions`, by name"
             )
         return texts[0]
 
-    def _told(self, text: str | None, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        told = dict(attributes)
+    def _told(self, text: str | None, conditions: Mapping[str, Any]) -> dict[str, Any]:
+        told = dict(conditions)
         if text is not None:
             name = self._text_condition()
             if name in told:
-                raise ConfigError(f"text: {name} is given twice, as text and by name; keep one")
+                raise ConfigError(f"`text`, `conditions`: {name} is given by both; keep one")
             told[name] = text
         return told
 

@@ -5,16 +5,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from solfa.audio.probe import probe
-from solfa.audio.reader import read_span
-from solfa.audio.recording import Location
+from solfa.audio.reader import read_audio
 from solfa.codecs.protocol import Codec, Encoded, StoredClip, as_batch
 from solfa.environment.accelerator import choose_device
 from solfa.environment.teams import load_environment
@@ -22,7 +20,8 @@ from solfa.errors import ConfigError
 from solfa.generate.catalogue import find_generator
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, device_of
-from solfa.generate.request import ClipRequest
+from solfa.generate.options import DrawOptions
+from solfa.generate.request import ClipRequest, is_whole
 from solfa.generate.stream import DrawsSamples, OnAudio
 from solfa.generate.trained_folder import Trained, read_trained
 from solfa.generate.weight_layout import LaysOutWeights, WeightLayout, choose_layout, weight_layout
@@ -118,15 +117,17 @@ class Model:
         prompt: str | Path | None = None,
         prompt_seconds: float | None = None,
         on_progress: OnStep | None = None,
-        **options: Any,
+        **options: Unpack[DrawOptions],
     ) -> list[GeneratedClip]:
         """Generate `num` clips with the seeds `seed`, `seed + 1`, and so on; each depends on its own seed alone.
 
         `conditions` are further conditions by name (`info.conditions` lists them); `options` override how the
-        experiment draws: `temperature=0.9`, `top_k=100`, ... (`info.sampling`).
+        experiment draws: `temperature=0.9`, `top_k=100`, ... (`DrawOptions`, and `info.sampling` for this model's).
         """
-        if num < 1:
-            raise ConfigError(f"num: expected at least 1 clip, found {num}")
+        if not is_whole(num) or num < 1:
+            raise ConfigError(f"`num`: expected a whole number of clips, at least 1, found {num!r}")
+        if not is_whole(seed):
+            raise ConfigError(f"`seed`: expected a whole number, found {seed!r}")
         begin = None if prompt is None else Path(prompt)
         requests = [
             ClipRequest(f"clip-{index:03d}", seconds, seed + index, text, conditions or {}, begin, prompt_seconds)
@@ -140,7 +141,7 @@ class Model:
         *,
         on_progress: OnStep | None = None,
         on_audio: OnAudio | None = None,
-        **options: Any,
+        **options: Unpack[DrawOptions],
     ) -> Iterator[GeneratedClip]:
         """Draw clips for many requests, in batches of equal length, and yield each one when it is complete.
 
@@ -148,7 +149,7 @@ class Model:
         """
         if on_audio is not None and not self.draws_samples:
             raise ConfigError(
-                f"on_audio: only a model that draws samples in order can stream, and a model of the solver "
+                f"`on_audio`: only a model that draws samples in order can stream, and a model of the solver "
                 f"{self.trained.solver} does not; leave it out and use the complete clips"
             )
         return self.generator.draw(requests, options, on_progress or (lambda done, total: None), on_audio)
@@ -185,9 +186,7 @@ class Model:
         if isinstance(sound, StoredClip) and not isinstance(sound, Tensor | np.ndarray):
             return as_batch(sound, "cpu")[0].array[0]
         if isinstance(sound, str | Path):
-            location = Location(Path(sound), format_hint=Path(sound).suffix.lower())
-            info = probe(location)
-            sound = read_span(location, info, 0, info.num_samples, codec.sample_rate, codec.num_channels)
+            sound = read_audio(sound, sample_rate=codec.sample_rate, num_channels=codec.num_channels)
         audio = torch.as_tensor(sound, dtype=torch.float32)
         if audio.ndim != 2 or len(audio) != codec.num_channels or not audio.shape[1]:
             raise ConfigError(

@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from solfa.errors import ConfigError
+from solfa.models.codec.codec_files import MODEL_TYPE as CODEC_TYPE
 from solfa.pretrained.tensors import TensorFiles
 from solfa.version import __version__
 from solfa.xp.layout import BEST, CONFIG
@@ -63,6 +64,11 @@ def read_trained(folder: Path) -> Trained:
     config = read_settings(folder)
     if config.get("model_type") == MODEL_TYPE:
         return _read_exported(folder, config)
+    if config.get("model_type") == CODEC_TYPE:
+        raise ConfigError(
+            f"{folder}: expected a model that generates, found a codec; load it with `solfa.load_codec`, or pass it as "
+            "the `codec` of a model"
+        )
     if not (folder / BEST).is_file():
         raise ConfigError(f"{folder}: expected a trained experiment, found no {BEST}; train it first")
     best = read_state(folder / BEST)
