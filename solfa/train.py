@@ -34,8 +34,13 @@ def train(overrides: str | Sequence[str] = (), *, clear: bool = False, **setting
     both determine the signature. `clear` deletes what an earlier run of the same experiment left. After an
     interruption, the same call resumes.
 
-    >>> run = solfa.train(["solver=lm/debug", "optim.epochs=1"], device="cpu")   # doctest: +SKIP
-    >>> run.history[-1]["valid"]["loss"], run.model.generate(seconds=1)          # doctest: +SKIP
+    >>> import solfa
+    >>> data = {"train": "music.solfa", "hold_out": {"clips": 1}}
+    >>> run = solfa.train("solver=lm/debug", dset=data, optim={"epochs": 1, "updates_per_epoch": 6})
+    >>> run.folder.name == run.signature, [sorted(epoch) for epoch in run.history]
+    (True, [['evaluate', 'generate', 'train', 'valid']])
+    >>> run.model.generate(seconds=1)[0].samples().shape
+    (1, 24000)
     """
     typed = [overrides] if isinstance(overrides, str) else overrides
     experiment = main.compose([*typed, *as_overrides(settings)])

@@ -33,6 +33,13 @@ def export_model(
 
     A codec trained with Solfa is copied into the folder `codec`; parts made by others are named, with their hashes.
     The card tells people to load `name`, such as the Hub id under which they will find it; by default the folder.
+
+    >>> import solfa
+    >>> folder = solfa.export_model("899630c8", "piano")
+    >>> sorted(path.name for path in folder.iterdir())
+    ['README.md', 'config.json', 'curve.svg', 'model.safetensors']
+    >>> solfa.load_model("piano").info.num_parameters == solfa.load_model("899630c8").info.num_parameters
+    True
     """
     trained = read_trained(find_folder(location))
     model = build_model(trained, device="cpu", trust_code=trust_code)

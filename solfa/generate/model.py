@@ -57,10 +57,13 @@ class ModelInfo:
 class Model:
     """A trained model without its trainer: ask it for clips, or for the probability of a clip.
 
-    >>> model = solfa.load_model("899630c8")                                  # doctest: +SKIP
-    >>> clips = model.generate(text="a warm piano", seconds=10, num=4)        # doctest: +SKIP
-    >>> clips[0].samples().shape, clips[0].sample_rate                        # doctest: +SKIP
-    ((1, 240000), 24000)
+    >>> import solfa
+    >>> model = solfa.load_model("899630c8")
+    >>> clips = model.generate(text="a warm piano", seconds=1, num=2)
+    >>> clips[0].samples().shape, clips[0].sample_rate
+    ((1, 24000), 24000)
+    >>> model.log_prob("audio/drums/kick.wav", text="a kick drum") < 0
+    True
     """
 
     def __init__(self, trained: Trained, build: Callable[[], ClipGenerator], device: torch.device) -> None:
@@ -211,6 +214,11 @@ def load_model(
     `fp16` or `int8` (fewer bits are faster, and a little less exact, also in `log_prob`); None is the fastest layout of
     float32. A model of a solver that is not Solfa's is loaded by running that solver's code, and only with
     `trust_code`.
+
+    >>> import solfa
+    >>> model = solfa.load_model("899630c8", device="cpu")
+    >>> model.info.solver, model.info.sample_rate, model.info.conditions
+    ('lm', 24000, {'description': 'text'})
     """
     wanted = None if weights is None else weight_layout(weights)
     trained = read_trained(find_folder(location))

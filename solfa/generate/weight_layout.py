@@ -8,6 +8,7 @@ from solfa.config import nearest
 from solfa.errors import ConfigError
 
 WeightLayout = Literal["fp32", "fp16", "int8"]
+"""How a language model stores its weights on a CPU: 32, 16 or 8 bits each."""
 
 
 @runtime_checkable

@@ -110,6 +110,12 @@ def export_codec(
 
     `location` is a signature (or the start of one), `//sig/SIG`, or an experiment's folder. `half` stores float16. The
     card tells people to load `name`, such as the Hub id under which they will find it; by default the directory.
+
+    >>> import solfa
+    >>> from solfa.codecs import export_codec
+    >>> exported = export_codec("5eba57e0", "my_codec")
+    >>> exported.fingerprint == solfa.load_codec("my_codec").fingerprint
+    True
     """
     folder = find_experiment(load_environment(os.environ).xps_dir, str(location))
     trained = OwnCodec.from_experiment(folder, Checkpoint(folder.name, str(folder), folder), {})
