@@ -5,7 +5,6 @@ compose (Hydra) ──► validate (pydantic) ──► the settings of the expe
 Dora needs a module of this name and people call a function of this name, so the module is callable.
 """
 
-import json
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -15,6 +14,7 @@ from dora.xp import XP
 
 from solfa.experiments.compose.default_solver import compose_here
 from solfa.experiments.compose.experiment_main import ExperimentMain
+from solfa.experiments.compose.overrides import as_overrides
 from solfa.experiments.processes.ddp import supply_dora
 from solfa.experiments.run.execution import run_experiment
 from solfa.experiments.trained_run import Run
@@ -28,18 +28,23 @@ def main(xp: XP) -> None:
     run_experiment(xp, main.settings(xp), main.environment)
 
 
-def train(overrides: Sequence[str] = (), *, clear: bool = False, **settings: Any) -> Run:
+def train(overrides: str | Sequence[str] = (), *, clear: bool = False, **settings: Any) -> Run:
     """Train an experiment in this process, or continue it, and return the finished run.
 
-    `overrides` are written as on the command line, `settings` are top-level keys by name; both determine the signature.
-    Without a solver among them, the one that suits this machine is used.
-    `clear` deletes what an earlier run of the same experiment left. After an interruption, the same call resumes.
+    `overrides` are written as on the command line, `settings` are keys by name, with mappings for what is inside them;
+    both determine the signature. Without a solver among them, the one that suits this machine is used. `clear` deletes
+    what an earlier run of the same experiment left. After an interruption, the same call resumes.
 
-    >>> run = solfa.train(["solver=lm/debug", "optim.epochs=1"], device="cpu")   # doctest: +SKIP
-    >>> run.history[-1]["valid"]["loss"], run.model.generate(seconds=1)          # doctest: +SKIP
+    >>> import solfa
+    >>> data = {"train": "music.solfa", "hold_out": {"clips": 1}}
+    >>> run = solfa.train("solver=lm/debug", dset=data, optim={"epochs": 1, "updates_per_epoch": 6})
+    >>> run.folder.name == run.signature, [sorted(epoch) for epoch in run.history]
+    (True, [['evaluate', 'generate', 'train', 'valid']])
+    >>> run.model.generate(seconds=1)[0].samples().shape
+    (1, 24000)
     """
-    named = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
-    experiment, _ = compose_here(main, [*overrides, *named])
+    typed = [overrides] if isinstance(overrides, str) else overrides
+    experiment, _ = compose_here(main, [*typed, *as_overrides(settings)])
     main.check(experiment, is_cleared=clear)
     if clear:
         main.clear(experiment)
@@ -50,7 +55,7 @@ def train(overrides: Sequence[str] = (), *, clear: bool = False, **settings: Any
 class _Callable(ModuleType):
     """This module, as a function."""
 
-    def __call__(self, overrides: Sequence[str] = (), *, clear: bool = False, **settings: Any) -> Run:
+    def __call__(self, overrides: str | Sequence[str] = (), *, clear: bool = False, **settings: Any) -> Run:
         return train(overrides, clear=clear, **settings)
 
 

@@ -42,7 +42,7 @@ def generate_into(
     return written
 
 
-def _refuse_what_it_cannot(model: Model, stream: bool, temperature_kind: str | None) -> None:
+def _refuse_what_it_cannot(model: Model, stream: bool, semantics: str | None) -> None:
     name, generator = model.trained.solver, model.generator
     if stream and not model.draws_samples:
         raise ConfigError(
@@ -50,10 +50,10 @@ def _refuse_what_it_cannot(model: Model, stream: bool, temperature_kind: str | N
             "and each clip is written once it is complete"
         )
     kinds = generator.temperature_kinds if isinstance(generator, DrawsSamples) else ()
-    if temperature_kind is None or temperature_kind in kinds:
+    if semantics is None or semantics in kinds:
         return
     known = f"this model only supports {kinds[0]}" if kinds else f"models of the {name} solver have only one kind"
-    raise ConfigError(f"--temperature-kind: {known}, found {temperature_kind}; leave it out")
+    raise ConfigError(f"--semantics: {known}, found {semantics}; leave it out")
 
 
 def _stream(

@@ -43,17 +43,12 @@ def export_codec(
     ] = None,
 ) -> None:
     """Write the best weights of a trained codec to a folder that --codec accepts."""
-    import os
-
     from solfa.codecs.families.trained import export_codec as export
-    from solfa.environment.teams import load_environment
     from solfa.pretrained.push import push_folder, require_token
-    from solfa.xp.record import find_experiment
 
     if push is not None:
         require_token(push)
-    folder = find_experiment(load_environment(os.environ).xps_dir, experiment)
-    codec = export(folder, directory, half=half)
+    codec = export(experiment, directory, half=half, name=push)
     num_bytes = (directory / "model.safetensors").stat().st_size
     facts = [
         *_describe(codec),

@@ -68,7 +68,7 @@ def export_model(
     if layout == "musicgen":
         written = export_as_musicgen(experiment, directory, source)
     else:
-        export(experiment, directory, trust_code=trust_code)
+        export(experiment, directory, name=push, trust_code=trust_code)
         written = "use it with solfa generate or solfa.load_model"
     console.print(f"[bold]{visible(str(directory))}[/]: {visible(written)}", soft_wrap=True, highlight=False)
     if push is not None:

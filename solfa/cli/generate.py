@@ -27,7 +27,7 @@ EXAMPLES = """
 
   solfa generate dc53b78e --num 16 --seconds 1 --sort --out ranked/
 
-  solfa generate dc53b78e --seconds 600 --temperature 0.9 --temperature-kind exact --out long/ &
+  solfa generate dc53b78e --seconds 600 --temperature 0.9 --semantics exact --out long/ &
 
   tail -c +59 -f long/clip-000.partial.wav | aplay -f FLOAT_LE -r 16000
 
@@ -52,7 +52,7 @@ def generate(
     captions: Annotated[
         Path | None, typer.Option(metavar="FILE", help="One clip per caption: .txt (one per line), .csv or .jsonl.")
     ] = None,
-    values: Annotated[
+    conditions: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set another condition; can be repeated.")
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.001, help="Length of each clip in seconds.")] = 10.0,
@@ -67,11 +67,11 @@ def generate(
         float | None,
         typer.Option(help="Higher is more varied; 0 always takes the most probable.", show_default="as configured"),
     ] = None,
-    temperature_kind: Annotated[
+    semantics: Annotated[
         str | None,
         typer.Option(
             metavar="KIND",
-            help="For mixture heads: heuristic, or exact (probabilities to the power 1/T).",
+            help="What a temperature means for mixture heads: heuristic, or exact (probabilities to the power 1/T).",
             show_default="as configured",
         ),
     ] = None,
@@ -97,7 +97,10 @@ def generate(
     sort: Annotated[
         bool, typer.Option("--sort", help="Name clips by their rank in likelihood (waveform models).")
     ] = False,
-    weights: Annotated[str, typer.Option(help="On a CPU: fp32, fp16 or int8; fewer bits run faster.")] = ("fp32"),
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Language models on a CPU: fp32, fp16 or int8; fewer bits run faster.", show_default="fp32"),
+    ] = None,
     audio_format: Annotated[str, typer.Option("--format", help="wav, flac or ogg.")] = "wav",
     codec: Annotated[
         str | None, typer.Option(help="Decode with this codec.", show_default="the dataset's codec")
@@ -122,25 +125,26 @@ def generate(
     from solfa.files.free_folder import expect_writable
     from solfa.generate.catalogue import find_generator
     from solfa.generate.generator import check_options
-    from solfa.generate.model import build_model, find_folder
+    from solfa.generate.model import find_folder, load_trained
     from solfa.generate.request import ClipRequest, check_prompts, check_requests
     from solfa.generate.trained_folder import read_solver, read_trained
+    from solfa.generate.weight_layout import weight_layout
     from solfa.ui.clip_files import ranked_files
 
     refuse_key_values([experiment, *context.args], _flags(context))
     # Whatever can be refused is refused before the model and its codec are loaded, which may take a minute.
     folder = find_folder(experiment)
-    _expect("--weights", weights, ("fp32", "fp16", "int8"))
+    layout = None if weights is None else weight_layout(weights)
     _expect("--format", audio_format, ("wav", "flac", "ogg"))
-    if temperature_kind is not None:
-        _expect("--temperature-kind", temperature_kind, ("heuristic", "exact"))
-    wanted = ClipRequest("clip", seconds, seed, text, _attributes(values or []), prompt, prompt_seconds)
+    if semantics is not None:
+        _expect("--semantics", semantics, ("heuristic", "exact"))
+    wanted = ClipRequest("clip", seconds, seed, text, _conditions(conditions or []), prompt, prompt_seconds)
     requests = _requests(wanted, captions, num)
     _refuse_existing(out, requests, audio_format, overwrite, is_streamed=stream is not False)
     expect_writable(out, "choose another `out`")
     check_prompts(requests)
     ranked = ranked_files(out, [request.name for request in requests])
-    drawing = {"temperature": temperature, "semantics": temperature_kind, "top_k": top_k, "top_p": top_p}
+    drawing = {"temperature": temperature, "semantics": semantics, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     drawing["sort"] = sort or None
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
@@ -149,7 +153,7 @@ def generate(
     check_options(find_generator(read_solver(folder), trust_code=trust_code), known_early)
     trained = read_trained(folder)
     check_requests(requests, trained.data_facts)
-    model = build_model(trained, device=device, codec=codec, weights=weights, trust_code=trust_code)
+    model = load_trained(trained, device=device, codec=codec, weights=layout, trust_code=trust_code)
     written = generate_into(out, model, requests, options, f".{audio_format}", stream)
     for path in ranked:
         if path.stem not in written:  # replaced by a clip with another rank
@@ -187,21 +191,21 @@ def _words(text: str) -> list[str]:
     return kept.split() or ["clip"]
 
 
-def _attributes(values: Sequence[str]) -> dict[str, Any]:
+def _conditions(values: Sequence[str]) -> dict[str, Any]:
     import yaml  # type: ignore[import-untyped]
 
     from solfa.errors import ConfigError
 
-    attributes: dict[str, Any] = {}
+    conditions: dict[str, Any] = {}
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ConfigError(f"--set: expected NAME=VALUE, found {text!r}")
         try:
-            attributes[name] = yaml.safe_load(value)
+            conditions[name] = yaml.safe_load(value)
         except yaml.YAMLError:
             raise ConfigError(f"--set: expected NAME=VALUE with a YAML value, found {text!r}") from None
-    return attributes
+    return conditions
 
 
 def _refuse_existing(

@@ -48,12 +48,21 @@ def parse_config(model: type[C], values: Mapping[str, Any], where: str) -> C:
         raise ConfigError(f"{where}: " + "; ".join(_sentences(model, error))) from None
 
 
-def _sentences(model: type[Config], error: ValidationError) -> Iterable[str]:
+def parse_parameters(model: type[C], values: Mapping[str, Any]) -> C:
+    """Validate what a caller passed by name; an error names it as a parameter, which a command spells as its flag."""
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError("; ".join(_sentences(model, error, "`"))) from None
+
+
+def _sentences(model: type[Config], error: ValidationError, quote: str = "") -> Iterable[str]:
     for fault in error.errors(include_url=False):
         field = ".".join(str(part) for part in fault["loc"])
+        field = f"{quote}{field}{quote}" if field else ""
         if fault["type"] == "extra_forbidden":
             *outer, name = fault["loc"]
-            yield f"{field}: unknown field{nearest(str(name), _fields_at(model, outer))}"
+            yield f"{field}: unknown {'option' if quote else 'field'}{nearest(str(name), _fields_at(model, outer))}"
         elif fault["type"] == "missing":
             yield f"{field}: missing"
         elif fault["type"] in ("union_tag_invalid", "union_tag_not_found"):

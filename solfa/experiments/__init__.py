@@ -6,12 +6,14 @@ from solfa.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from solfa.experiments.run.encoded_source import prepare_dset
+    from solfa.experiments.trained_run import Run
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "solfa.experiments.run.encoded_source": ["prepare_dset"],
+            "solfa.experiments.trained_run": ["Run"],
         },
     )
 
-__all__ = ["prepare_dset"]
+__all__ = ["Run", "prepare_dset"]

@@ -1,12 +1,11 @@
 """What running an experiment from Python returns: its folder, its history, its model."""
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from solfa.xp.layout import HISTORY
+from solfa.xp.record import Epoch, read_experiment
 
 if TYPE_CHECKING:
     from solfa.generate.model import Model
@@ -21,11 +20,9 @@ class Run:
     """The name of the experiment, the same for the same settings."""
 
     @property
-    def history(self) -> list[dict[str, dict[str, float]]]:
+    def history(self) -> tuple[Epoch, ...]:
         """One entry per epoch: {stage: {metric: value}}."""
-        path = self.folder / HISTORY
-        entries: list[dict[str, dict[str, float]]] = json.loads(path.read_text("utf-8")) if path.is_file() else []
-        return entries
+        return read_experiment(self.folder).history
 
     @cached_property
     def model(self) -> "Model":

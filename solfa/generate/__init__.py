@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep
     from solfa.generate.language_model import LanguageModel
     from solfa.generate.model import Model, ModelInfo, load_model
+    from solfa.generate.options import DrawOptions
     from solfa.generate.request import ClipRequest
     from solfa.generate.request_files import read_requests
     from solfa.generate.stream import AudioBlock, OnAudio
     from solfa.generate.text_model import TextModel
     from solfa.generate.waveform_model import WaveformModel
+    from solfa.generate.weight_layout import WeightLayout
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -24,11 +26,13 @@ else:
             "solfa.generate.generator": ["ClipGenerator", "HasLikelihood", "OnStep"],
             "solfa.generate.language_model": ["LanguageModel"],
             "solfa.generate.model": ["Model", "ModelInfo", "load_model"],
+            "solfa.generate.options": ["DrawOptions"],
             "solfa.generate.request": ["ClipRequest"],
             "solfa.generate.request_files": ["read_requests"],
             "solfa.generate.stream": ["AudioBlock", "OnAudio"],
             "solfa.generate.text_model": ["TextModel"],
             "solfa.generate.waveform_model": ["WaveformModel"],
+            "solfa.generate.weight_layout": ["WeightLayout"],
         },
     )
 
@@ -36,6 +40,7 @@ __all__ = [
     "AudioBlock",
     "ClipGenerator",
     "ClipRequest",
+    "DrawOptions",
     "GeneratedClip",
     "HasLikelihood",
     "LanguageModel",
@@ -45,6 +50,7 @@ __all__ = [
     "OnStep",
     "TextModel",
     "WaveformModel",
+    "WeightLayout",
     "export_as_musicgen",
     "export_model",
     "load_model",

@@ -18,7 +18,7 @@ CLIPS_AT_ONCE = 16
 """Reading the weights once for 16 clips is much faster than 16 times; larger batches cost memory and gain little."""
 
 ConditionsOf = Callable[[Sequence[Mapping[str, Any]]], Callable[[], BatchConditions]]
-"""Checks the attributes of all clips right away, and embeds them when their turn comes."""
+"""Checks the conditions of all clips right away, and embeds them when their turn comes."""
 
 
 class CodesJob(NamedTuple):
@@ -128,7 +128,7 @@ def _decode(codec: Codec, job: CodesJob, codes: Int64[Tensor, "K T"], settings: 
     metadata = {
         "seed": job.request.seed,
         "seconds": audio.shape[-1] / codec.sample_rate,
-        "attributes": dict(job.told),
+        "conditions": dict(job.told),
         "prompt_seconds": job.prompt_frames / codec.frame_rate,
         **job.request.prompt_facts(),
         "codec": codec.spec,

@@ -12,24 +12,35 @@ from solfa.codecs.families.trained import OwnCodec
 from solfa.errors import ConfigError
 from solfa.files.whole_files import new_directory
 from solfa.generate.catalogue import GENERATORS
-from solfa.generate.model import Model, build_model, find_folder, load_model
-from solfa.generate.trained_folder import IMPORTED, Trained, exported_config, read_trained
+from solfa.generate.model import Model, build_model, find_folder
+from solfa.generate.trained_folder import IMPORTED, ORIGINS, Trained, exported_config, read_trained
 from solfa.models.codec.codec_files import save_codec_model
 from solfa.models.conditioners.set import TEXT_KINDS
 from solfa.models.lm.conditioned import ConditionedLM
 from solfa.models.lm.musicgen_export import export_musicgen
 from solfa.pretrained.directory import write_checkpoint
 from solfa.pretrained.tensors import weights_sha256
+from solfa.spelling import plural
 from solfa.xp.card import write_card
 from solfa.xp.record import read_experiment
 
 logger = logging.getLogger(__name__)
 
 
-def export_model(location: str | Path, directory: str | Path, *, trust_code: bool = False) -> Path:
+def export_model(
+    location: str | Path, directory: str | Path, *, name: str | None = None, trust_code: bool = False
+) -> Path:
     """Write a trained model into a new folder that `load_model` can read, here or on another machine.
 
     A codec trained with Solfa is copied into the folder `codec`; parts made by others are named, with their hashes.
+    The card tells people to load `name`, such as the Hub id under which they will find it; by default the folder.
+
+    >>> import solfa
+    >>> folder = solfa.export_model("899630c8", "piano")
+    >>> sorted(path.name for path in folder.iterdir())
+    ['README.md', 'config.json', 'curve.svg', 'model.safetensors']
+    >>> solfa.load_model("piano").info.num_parameters == solfa.load_model("899630c8").info.num_parameters
+    True
     """
     trained = read_trained(find_folder(location))
     model = build_model(trained, device="cpu", trust_code=trust_code)
@@ -44,13 +55,13 @@ def export_model(location: str | Path, directory: str | Path, *, trust_code: boo
         write_checkpoint(folder, exported_config(carried), tensors)
         if isinstance(codec, OwnCodec) and is_own:
             save_codec_model(codec.model, folder / "codec")
-        _write_card(folder, Path(directory).name, carried, model)
+        _write_card(folder, Path(directory).name, name, carried, model)
     return Path(directory)
 
 
 def export_as_musicgen(location: str | Path, directory: str | Path, source: str | None = None) -> str:
     """Write a language model as a MusicGen checkpoint of transformers: the decoder, or all of `source` around it."""
-    network = load_model(location, device="cpu", weights=None).generator.network
+    network = build_model(read_trained(find_folder(location)), device="cpu").generator.network
     if not isinstance(network, ConditionedLM):
         raise ConfigError(
             f"{location}: only a codec language model can be written as MusicGen, and this is another kind; "
@@ -76,28 +87,31 @@ def _parts(state: Mapping[str, Any]) -> dict[str, str]:
     return {str(part): str(value) for part, value in extra.items() if value} if isinstance(extra, Mapping) else {}
 
 
-def _write_card(folder: Path, name: str, trained: Trained, model: Model) -> None:
+def _write_card(folder: Path, title: str, name: str | None, trained: Trained, model: Model) -> None:
     info = model.info
+    others = {"started from": trained.about.get("started_from"), **trained.about.get("parts", {})}
     history = read_experiment(trained.folder).history
     facts = {
         "solver": info.solver,
         "parameters": f"{info.num_parameters:,}",
-        "audio": f"{info.sample_rate:,} Hz, {info.num_channels} channels, decoded by {info.codec}",
+        "audio": f"{info.sample_rate:,} Hz, {plural(info.num_channels, 'channel')}, decoded by {info.codec}",
         "conditioned on": ", ".join(f"{name} ({kind})" for name, kind in info.conditions.items()) or "nothing",
         "epoch": info.epoch,
-        **{name: value for name, value in trained.about.items() if str(value) and name not in ("epoch",)},
+        **{part: f"{told['source']} (sha256 {told['sha256']})" for part, told in others.items() if told},
+        **{key: value for key, value in trained.about.items() if str(value) and key not in ("epoch", *ORIGINS)},
     }
     told = 'text="...", ' if TEXT_KINDS.intersection(info.conditions.values()) else ""
+    loading = f'model = solfa.load_model("{name or title}")'
     write_card(
         folder,
-        title=name,
+        title=title,
         what=f"{_WHAT.get(info.solver, 'An audio model')}, trained with {trained.about.get(IMPORTED, 'Solfa')}.",
         tag="text-to-audio",
         facts=facts,
         data_facts=trained.data_facts,
         history=history,
         metric=trained.about.get("metric"),
-        use=f'import solfa\n\nmodel = solfa.load_model("{name}")\nclips = model.generate({told}seconds=10, num=4)',
+        use=f"import solfa\n\n{loading}\nclips = model.generate({told}seconds=10, num=4)",
     )
 
 

@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from solfa.codecs.protocol import Codec
-from solfa.config import Config, parse_config
+from solfa.config import Config
+from solfa.config.base import parse_parameters
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.request import ClipRequest
@@ -71,21 +72,17 @@ def check_options(generator: type[ClipGenerator], options: Mapping[str, Any]) ->
     known: type[Config] | None = getattr(generator, "Options", None)
     if known is None:
         return
-    for name, value in options.items():
+    for name in options:
         if name not in known.model_fields:
             raise ConfigError(f"`{name}`: models of this kind do not have this option; leave it out")
-        try:
-            parse_config(known, {name: value}, "options")
-        except ConfigError as error:
-            raise ConfigError(f"`{name}`: {str(error).removeprefix(f'options: {name}: ')}") from None
-    parse_config(known, options, "options")
+    parse_parameters(known, options)
 
 
 @runtime_checkable
 class HasLikelihood(Protocol):
     """A generator whose model can tell how probable a clip is."""
 
-    def log_prob(self, array: torch.Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
+    def log_prob(self, array: torch.Tensor, text: str | None, conditions: Mapping[str, Any]) -> float:
         """Return the log-probability, in nats, of an encoded clip `[T, K]` given the model's conditions."""
         ...
 

@@ -1,20 +1,22 @@
 """Generate with a codec language model: texts, labels and numbers in, codes drawn step by step, audio out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, final, get_args
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
 
 from solfa.codecs.protocol import Codec
-from solfa.config import Config, nearest, parse_config
+from solfa.config import Config, parse_config
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.codes import CodesJob, generate_clips, prompt_codes
 from solfa.generate.data_codec import DataCodec, codes_array
 from solfa.generate.generator import OnStep
+from solfa.generate.options import with_options
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import OnAudio
+from solfa.generate.weight_layout import WeightLayout, weight_layout
 from solfa.models.conditioners.set import TEXT_KINDS, ConditionsConfig
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.generation import GenerationSettings
@@ -22,9 +24,6 @@ from solfa.models.lm.network import CodecLM, CodecLMConfig, cross_entropy, input
 from solfa.nn.linears.half import halve_linears
 from solfa.nn.linears.int8 import quantise_linears
 from solfa.nn.linears.packed import pack_linears
-
-WeightLayout = Literal["fp32", "fp16", "int8"]
-"""How the weights of a model that only generates can be stored; on a CPU, fewer bits are read faster."""
 
 _LAY_OUT: dict[WeightLayout, Callable[[CodecLM], CodecLM]] = {
     "fp32": pack_linears,
@@ -68,15 +67,10 @@ class LanguageModel:
 
     def lay_out_weights(self, layout: WeightLayout) -> None:
         """Lay out the weights for fast generation on a CPU; after that the model cannot be trained or moved."""
-        if layout not in _LAY_OUT:
-            known = get_args(WeightLayout)
-            raise ConfigError(f"weights: expected {' or '.join(known)}, found {layout!r}{nearest(layout, known)}")
         if self._layout not in (None, layout):
-            raise ConfigError(
-                f"weights: this model was already converted to {self._layout}; load it again for {layout}"
-            )
+            raise ConfigError(f"`weights={layout}`: this model was already converted to {self._layout}; load it again")
         if self._layout is None:
-            _LAY_OUT[layout](self.network.lm)
+            _LAY_OUT[weight_layout(layout)](self.network.lm)
             self._layout = layout
 
     def draw(
@@ -87,8 +81,8 @@ class LanguageModel:
         on_audio: OnAudio | None = None,
     ) -> Iterator[GeneratedClip]:
         """Draw clips and yield each one when it is complete."""
-        settings = parse_config(GenerationSettings, {**self.sampling.model_dump(), **options}, "options")
-        told = [self._told(request.text, request.attributes) for request in requests]
+        settings = with_options(self.sampling, options)
+        told = [self._told(request.text, request.conditions) for request in requests]
         jobs = [
             CodesJob(request, values, prompt_codes(request, self.codec, self.network.lm.device))
             for request, values in zip(requests, told, strict=True)
@@ -96,13 +90,13 @@ class LanguageModel:
         network = self.network
         return generate_clips(network.lm, network.conditioners.checked, self.codec, jobs, settings, on_step)
 
-    def log_prob(self, array: Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
+    def log_prob(self, array: Tensor, text: str | None, conditions: Mapping[str, Any]) -> float:
         """Sum the log-probabilities, in nats, of all codes `[T, K]` of a clip."""
         lm = self.network.lm
         codes = array.long().transpose(0, 1)[None].to(lm.device)
         mask = torch.ones(1, codes.shape[2], dtype=torch.bool, device=lm.device)
         laid = inputs_and_targets(codes, mask, lm.layout(codes.shape[2]), lm.special)
-        tokens = self.network.conditioners.tokenize([self._told(text, attributes)])
+        tokens = self.network.conditioners.tokenize([self._told(text, conditions)])
         with torch.inference_mode():
             logits = self.network.eval()(laid.inputs, tokens)
             return -float(cross_entropy(logits, laid.targets, laid.mask).double().sum())
@@ -113,17 +107,17 @@ class LanguageModel:
         if len(texts) != 1:
             known = ", ".join(self.conditions) or "nothing"
             raise ConfigError(
-                f"text: expected a model with one text condition, found {len(texts)} (it is conditioned on {known}); "
-                "leave the text out, or pass conditions by name"
+                f"`text`: expected a model with one text condition, found {len(texts)} (it is conditioned on {known}); "
+                "leave it out, or use `conditions`, by name"
             )
         return texts[0]
 
-    def _told(self, text: str | None, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        told = dict(attributes)
+    def _told(self, text: str | None, conditions: Mapping[str, Any]) -> dict[str, Any]:
+        told = dict(conditions)
         if text is not None:
             name = self._text_condition()
             if name in told:
-                raise ConfigError(f"text: {name} is given twice, as text and by name; keep one")
+                raise ConfigError(f"`text`, `conditions`: {name} is given by both; keep one")
             told[name] = text
         return told
 

@@ -2,20 +2,18 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from solfa.audio.probe import probe
-from solfa.audio.reader import read_span
-from solfa.audio.recording import Location
+from solfa.audio.reader import read_audio
 from solfa.codecs.protocol import Codec, Encoded, StoredClip, as_batch
 from solfa.environment.accelerator import choose_device
 from solfa.environment.teams import load_environment
@@ -23,9 +21,11 @@ from solfa.errors import ConfigError
 from solfa.generate.catalogue import find_generator
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, device_of
-from solfa.generate.request import ClipRequest, check_requests
+from solfa.generate.options import DrawOptions
+from solfa.generate.request import ClipRequest, check_requests, is_whole
 from solfa.generate.stream import DrawsSamples, OnAudio
 from solfa.generate.trained_folder import Trained, read_trained
+from solfa.generate.weight_layout import LaysOutWeights, WeightLayout, choose_layout, weight_layout
 from solfa.pretrained.hub import SOLFA_MODEL, local_directory
 from solfa.pretrained.tensors import weights_sha256
 from solfa.xp.provenance import read_software
@@ -60,22 +60,30 @@ class ModelInfo:
 class Model:
     """A trained model without its trainer: ask it for clips, or for the probability of a clip.
 
-    >>> model = solfa.load_model("899630c8")                                  # doctest: +SKIP
-    >>> clips = model.generate(text="a warm piano", seconds=10, num=4)        # doctest: +SKIP
-    >>> clips[0].samples().shape, clips[0].sample_rate                        # doctest: +SKIP
-    ((1, 240000), 24000)
+    >>> import solfa
+    >>> model = solfa.load_model("899630c8")
+    >>> clips = model.generate(text="a warm piano", seconds=1, num=2)
+    >>> clips[0].samples().shape, clips[0].sample_rate
+    ((1, 24000), 24000)
+    >>> model.log_prob("audio/drums/kick.wav", text="a kick drum") < 0
+    True
     """
 
-    def __init__(self, generator: ClipGenerator, trained: Trained, weights: str | None = None) -> None:
-        self.generator, self.trained = generator, trained
-        self._weights = weights
+    def __init__(self, trained: Trained, build: Callable[[], ClipGenerator], device: torch.device) -> None:
+        self.trained, self._build = trained, build
+        self._wanted: WeightLayout | None = None
+        self._laid_out: WeightLayout | None = None
+        self.generator = build()
+        # Counted now: weights that are laid out for generation are no parameters.
+        self._num_parameters = sum(parameter.numel() for parameter in self.generator.network.parameters())
+        self.generator.network.to(device)
 
     @property
     def info(self) -> ModelInfo:
         """A description of the model; this loads its codec."""
         return ModelInfo(
             solver=self.trained.solver,
-            num_parameters=sum(parameter.numel() for parameter in self.generator.network.parameters()),
+            num_parameters=self._num_parameters,
             sample_rate=self.codec.sample_rate,
             num_channels=self.codec.num_channels,
             codec=self.codec.spec,
@@ -98,7 +106,7 @@ class Model:
             "experiment": about.get("experiment", self.trained.folder.name),
             "epoch": about.get("epoch"),
             "weights_sha256": self._weights_sha256,
-            "weights": self._weights,
+            "weights": self._laid_out,
             "device": self.device.type,
             "codec_fingerprint": self.codec.fingerprint,
             "data": {name: data[name] for name in ("digest", "fingerprint", "codec") if name in data},
@@ -115,8 +123,8 @@ class Model:
         return isinstance(self.generator, DrawsSamples)
 
     def to(self, device: str) -> "Model":
-        """Move the model and its codec to another device."""
-        self.generator.network.to(torch.device(choose_device(device)))
+        """Move the model and its codec to another device, where its weights are laid out as `load_model` would."""
+        self._move(torch.device(choose_device(device)))
         return self
 
     def generate(
@@ -130,15 +138,17 @@ class Model:
         prompt: str | Path | None = None,
         prompt_seconds: float | None = None,
         on_progress: OnStep | None = None,
-        **options: Any,
+        **options: Unpack[DrawOptions],
     ) -> list[GeneratedClip]:
         """Generate `num` clips with the seeds `seed`, `seed + 1`, and so on; each depends on its own seed alone.
 
         `conditions` are further conditions by name (`info.conditions` lists them); `options` override how the
-        experiment draws: `temperature=0.9`, `top_k=100`, ... (`info.sampling`).
+        experiment draws: `temperature=0.9`, `top_k=100`, ... (`DrawOptions`, and `info.sampling` for this model's).
         """
-        if num < 1:
-            raise ConfigError(f"num: expected at least 1 clip, found {num}")
+        if not is_whole(num) or num < 1:
+            raise ConfigError(f"`num`: expected a whole number of clips, at least 1, found {num!r}")
+        if not is_whole(seed):
+            raise ConfigError(f"`seed`: expected a whole number, found {seed!r}")
         begin = None if prompt is None else Path(prompt)
         requests = [
             ClipRequest(f"clip-{index:03d}", seconds, seed + index, text, conditions or {}, begin, prompt_seconds)
@@ -152,7 +162,7 @@ class Model:
         *,
         on_progress: OnStep | None = None,
         on_audio: OnAudio | None = None,
-        **options: Any,
+        **options: Unpack[DrawOptions],
     ) -> Iterator[GeneratedClip]:
         """Draw clips for many requests, in batches of equal length, and yield each one when it is complete.
 
@@ -160,11 +170,10 @@ class Model:
         """
         if on_audio is not None and not self.draws_samples:
             raise ConfigError(
-                f"on_audio: only a model that draws samples in order can stream, and a model of the solver "
+                f"`on_audio`: only a model that draws samples in order can stream, and a model of the solver "
                 f"{self.trained.solver} does not; leave it out and use the complete clips"
             )
         check_requests(requests, self.trained.data_facts)
-        self._lay_out_weights()
         return self.generator.draw(requests, options, on_progress or (lambda done, total: None), on_audio)
 
     def log_prob(self, sound: Sound, text: str | None = None, conditions: Mapping[str, Any] | None = None) -> float:
@@ -178,9 +187,22 @@ class Model:
     def _weights_sha256(self) -> str:
         return weights_sha256({name: value for name, value in self.trained.state.items() if isinstance(value, Tensor)})
 
-    def _lay_out_weights(self) -> None:
-        if self._weights is not None and self.device.type == "cpu" and hasattr(self.generator, "lay_out_weights"):
-            self.generator.lay_out_weights(self._weights)
+    def _move(self, device: torch.device) -> None:
+        if device == self.device:
+            return
+        choose_layout(self._wanted, self.generator, device, self.trained.solver)  # refused before anything changes
+        if self._laid_out is not None:
+            self.generator = self._build()  # a layout is for one kernel and cannot be moved
+        self.generator.network.to(device)
+        self._lay_out(self._wanted)
+
+    def _lay_out(self, weights: WeightLayout | None) -> None:
+        """Store the weights as asked, or for None as is best on this device."""
+        self._laid_out = choose_layout(weights, self.generator, self.device, self.trained.solver)
+        self._wanted = weights
+        if self._laid_out is not None:
+            assert isinstance(self.generator, LaysOutWeights)
+            self.generator.lay_out_weights(self._laid_out)
 
     def _encoded(self, sound: Sound) -> Tensor:
         """Encode a sound with the model's codec, `[T, K]`."""
@@ -190,9 +212,7 @@ class Model:
         if isinstance(sound, StoredClip) and not isinstance(sound, Tensor | np.ndarray):
             return as_batch(sound, "cpu")[0].array[0]
         if isinstance(sound, str | Path):
-            location = Location(Path(sound), format_hint=Path(sound).suffix.lower())
-            info = probe(location)
-            sound = read_span(location, info, 0, info.num_samples, codec.sample_rate, codec.num_channels)
+            sound = read_audio(sound, sample_rate=codec.sample_rate, num_channels=codec.num_channels)
         audio = torch.as_tensor(sound, dtype=torch.float32)
         if audio.ndim != 2 or len(audio) != codec.num_channels or not audio.shape[1]:
             raise ConfigError(
@@ -208,39 +228,54 @@ def load_model(
     *,
     device: str = "auto",
     codec: str | None = None,
-    weights: str | None = "fp32",
+    weights: WeightLayout | None = None,
     trust_code: bool = False,
 ) -> Model:
     """Load a trained model by its signature (or the start of one), its folder, its Hub id, or a state-spaces `.ckpt`.
 
-    `codec` replaces the codec that decodes. `weights` sets how a language model's weights are stored while it generates
-    on a CPU: `fp32`, `fp16` or `int8` (fewer bits are faster), or None to leave them as they are. A model of a solver
-    that is not Solfa's is loaded by running that solver's code, and only with `trust_code`.
+    `codec` replaces the codec that decodes. `weights` sets how a language model stores its weights on a CPU: `fp32`,
+    `fp16` or `int8` (fewer bits are faster, and a little less exact, also in `log_prob`); None is the fastest layout of
+    float32. A model of a solver that is not Solfa's is loaded by running that solver's code, and only with
+    `trust_code`.
+
+    >>> import solfa
+    >>> model = solfa.load_model("899630c8", device="cpu")
+    >>> model.info.solver, model.info.sample_rate, model.info.conditions
+    ('lm', 24000, {'description': 'text'})
     """
+    wanted = None if weights is None else weight_layout(weights)
     trained = read_trained(find_folder(location))
-    return build_model(trained, device=device, codec=codec, weights=weights, trust_code=trust_code)
+    return load_trained(trained, device=device, codec=codec, weights=wanted, trust_code=trust_code)
 
 
-def build_model(
-    trained: Trained,
-    *,
-    device: str = "auto",
-    codec: str | None = None,
-    weights: str | None = None,
-    trust_code: bool = False,
+def load_trained(
+    trained: Trained, *, device: str, codec: str | None, weights: WeightLayout | None, trust_code: bool
 ) -> Model:
-    """Build the generator and load the trained weights into it."""
+    """Build the model of a folder that has been read, with its weights laid out."""
+    model = build_model(trained, device=device, codec=codec, trust_code=trust_code)
+    model._lay_out(weights)
+    return model
+
+
+def build_model(trained: Trained, *, device: str = "auto", codec: str | None = None, trust_code: bool = False) -> Model:
+    """Build the generator and load the trained weights into it, laid out as they were trained."""
     config = {**trained.config, "codec": codec} if codec is not None else trained.config
     own = trained.folder / "codec"
     if codec is None and own.is_dir() and trained.about.get("codec_in_folder"):
         config = {**config, "codec": str(own)}
     if codec is not None and "codec" not in trained.config:
-        raise ConfigError(f"codec: the codec of the model in {trained.folder} cannot be replaced; leave it out")
-    with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so leave the caller's RNG untouched
-        generator = find_generator(trained.solver, trust_code=trust_code).build(config, trained.data_facts)
-        load_module("model", generator.network, trained.state)
-    generator.network.eval().to(torch.device(choose_device(device)))
-    return Model(generator, trained, weights)
+        raise ConfigError(f"`codec`: the codec of the model in {trained.folder} cannot be replaced; leave it out")
+    place = torch.device(choose_device(device))
+    kind = find_generator(trained.solver, trust_code=trust_code)
+
+    def build() -> ClipGenerator:
+        with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so leave the caller's RNG untouched
+            generator = kind.build(config, trained.data_facts)
+            load_module("model", generator.network, trained.state)
+        generator.network.eval()
+        return generator
+
+    return Model(trained, build, place)
 
 
 def find_folder(location: str | Path) -> Path:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class ClipRequest:
     seconds: float
     seed: int
     text: str | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Mapping[str, Any] = field(default_factory=dict)
     """Other conditions by name."""
     prompt: Path | Int64[Tensor, "T K"] | None = None
     """What the clip starts with, a file or codes of the model's codec; it counts towards `seconds`."""
@@ -39,21 +40,32 @@ class ClipRequest:
     """How much of a file to use; None for all of it."""
 
     def __post_init__(self) -> None:
+        where = f"clip {self.name!r}"
         for name, value in (("seconds", self.seconds), ("prompt_seconds", self.prompt_seconds)):
-            if value is not None and not 0 < value < math.inf:
-                raise ConfigError(f"clip {self.name!r}: expected {name} above 0, found {value:g}")
-        if not 0 <= self.seed < MAX_SEED:
-            raise ConfigError(f"clip {self.name!r}: expected a seed from 0 to {MAX_SEED - 1}, found {self.seed}")
+            if value is not None and not (is_number(value) and 0 < value < math.inf):
+                raise ConfigError(f"{where}: expected `{name}` above 0, found {value!r}")
+        if not is_whole(self.seed) or not 0 <= self.seed < MAX_SEED:
+            raise ConfigError(f"{where}: expected a whole `seed` from 0 to {MAX_SEED - 1}, found {self.seed!r}")
+        if self.text is not None and not isinstance(self.text, str):
+            raise ConfigError(f"{where}: expected `text` to be words, found {self.text!r}")
         if not isinstance(self.prompt, Path) and self.prompt_seconds is not None:
-            raise ConfigError(
-                f"clip {self.name!r}: prompt_seconds needs a prompt, found none; add one, or leave it out"
-            )
+            raise ConfigError(f"{where}: `prompt_seconds` needs a `prompt`, found none; add one, or leave it out")
 
     def prompt_facts(self) -> dict[str, str]:
         """Name the file that the clip starts with, and its hash."""
         if not isinstance(self.prompt, Path):
             return {}
         return {"prompt_file": self.prompt.name, "prompt_sha256": file_sha256(self.prompt)}
+
+
+def is_number(value: object) -> bool:
+    """Say whether a value is a real number, of Python or of numpy."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> bool:
+    """Say whether a value is an integer, of Python or of numpy."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_requests(requests: Sequence[ClipRequest], data_facts: Mapping[str, Any]) -> None:
@@ -101,6 +113,6 @@ def _prompt_span(request: ClipRequest) -> tuple[Location, AudioInfo, int]:
     if seconds >= request.seconds:
         raise ConfigError(
             f"{request.prompt}: the prompt is {seconds:.2f} s long and counts towards the clip's "
-            f"{request.seconds:.2f} s; ask for more seconds, or use less of the prompt with prompt_seconds"
+            f"{request.seconds:.2f} s; ask for more `seconds`, or use less of the prompt with `prompt_seconds`"
         )
     return location, info, max(1, round(seconds * info.sample_rate))

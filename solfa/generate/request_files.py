@@ -69,9 +69,10 @@ def _request(path: Path, number: int, row: Mapping[str, Any], defaults: ClipRequ
             seconds=seconds,
             seed=seed,
             text=str(texts[0]) if texts else defaults.text,
-            attributes={**defaults.attributes, **given},
+            conditions={**defaults.conditions, **given},
             prompt=defaults.prompt,
             prompt_seconds=defaults.prompt_seconds,
         )
     except ConfigError as error:
-        raise ConfigError(f"{path}, row {number + 1}: {error}") from None
+        # Here they are columns, not parameters.
+        raise ConfigError(f"{path}, row {number + 1}: {str(error).replace('`', '')}") from None

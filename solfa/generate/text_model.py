@@ -14,6 +14,7 @@ from solfa.generate.codes import CodesJob, generate_clips, prompt_codes
 from solfa.generate.data_codec import DataCodec, codes_array
 from solfa.generate.generator import OnStep
 from solfa.generate.language_model import sampling_of
+from solfa.generate.options import with_options
 from solfa.generate.request import ClipRequest
 from solfa.generate.stream import OnAudio
 from solfa.models.lm.codes_shape import of_codes
@@ -66,26 +67,27 @@ class TextModel:
         on_audio: OnAudio | None = None,
     ) -> Iterator[GeneratedClip]:
         """Draw clips and yield each one when it is complete."""
-        settings = parse_config(GenerationSettings, {**self.sampling.model_dump(), **options}, "options")
-        told = [self._told(request.text, request.attributes) for request in requests]
+        settings = with_options(self.sampling, options)
+        told = [self._told(request.text, request.conditions) for request in requests]
         jobs = [
             CodesJob(request, values, prompt_codes(request, self.codec, self.network.device))
             for request, values in zip(requests, told, strict=True)
         ]
         return generate_clips(self.network, self._conditions, self.codec, jobs, settings, on_step)
 
-    def log_prob(self, array: Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
+    def log_prob(self, array: Tensor, text: str | None, conditions: Mapping[str, Any]) -> float:
         """Sum the log-probabilities, in nats, of all codes `[T, K]` of a clip."""
         codes = array.long().transpose(0, 1)[None].to(self.network.device)
         mask = torch.ones(1, codes.shape[2], dtype=torch.bool, device=codes.device)
         with torch.inference_mode():
-            logits = self.network.eval()(codes, mask, self.texts.prefix([self._told(text, attributes)[TEXT]]))
+            logits = self.network.eval()(codes, mask, self.texts.prefix([self._told(text, conditions)[TEXT]]))
             return -float(cross_entropy(logits, codes, mask[:, None].expand_as(codes)).double().sum())
 
-    def _told(self, text: str | None, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        for name in attributes:
+    def _told(self, text: str | None, conditions: Mapping[str, Any]) -> dict[str, Any]:
+        for name in conditions:
             raise ConfigError(
-                f"attribute {name!r}: this model only takes a text{nearest(name, [TEXT])}; put everything into the text"
+                f"`conditions`: expected none besides `text`, found {name!r}{nearest(name, [TEXT])}; put everything "
+                "into the text"
             )
         return {TEXT: text}
 

@@ -15,6 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from solfa.errors import ConfigError
+from solfa.models.codec.codec_files import MODEL_TYPE as CODEC_TYPE
 from solfa.models.sashimi.state_spaces import load_state_spaces
 from solfa.pretrained.tensors import TensorFiles
 from solfa.version import __version__
@@ -39,6 +40,9 @@ TRAINING_ONLY = frozenset(
 )
 """Settings that say how a model was trained rather than what it is."""
 
+ORIGINS = ("started_from", "parts")
+"""What checkpoints and exports say about the weights of others: an `Origin`, and a mapping of them by name."""
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -52,7 +56,7 @@ class Trained:
     state: Mapping[str, Any]
     """The weights and other state of the network."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """Where the weights come from: epoch, metric, and the notes of an export."""
+    """Where the weights come from: epoch, metric, weights of others, and the notes of an export."""
 
     @property
     def solver(self) -> str:
@@ -75,12 +79,17 @@ def read_trained(folder: Path) -> Trained:
     config = _read_config(folder)
     if config.get("model_type") == MODEL_TYPE:
         return _read_exported(folder, config)
+    if config.get("model_type") == CODEC_TYPE:
+        raise ConfigError(
+            f"{folder}: expected a model that generates, found a codec; load it with `solfa.load_codec`, or pass it as "
+            "the `codec` of a model"
+        )
     if not (folder / BEST).is_file():
         raise ConfigError(f"{folder}: expected a trained experiment, found no {BEST}; train it first")
     best = read_state(folder / BEST)
     if "model" not in best["states"]:
         raise ConfigError(f"{folder / BEST}: expected the weights of a model, found {', '.join(best['states'])}")
-    about: dict[str, Any] = {key: best[key] for key in ("epoch", "metric", "value") if key in best}
+    about: dict[str, Any] = {key: best[key] for key in ("epoch", "metric", "value", *ORIGINS) if key in best}
     return Trained(folder, config, best["data_facts"], best["states"]["model"], about)
 
 

@@ -13,6 +13,7 @@ from solfa.data.batching.stage_batches import segment_frames
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import OnStep
+from solfa.generate.options import with_options
 from solfa.generate.request import ClipRequest, read_prompt
 from solfa.generate.stream import OnAudio
 from solfa.generate.waveforms import (
@@ -78,7 +79,7 @@ class WaveformModel:
         on_audio: OnAudio | None = None,
     ) -> Iterator[LikelyClip]:
         """Draw clips together with their likelihoods."""
-        choices = parse_config(WaveformChoices, {**self.sampling.model_dump(), **options}, "options")
+        choices = with_options(self.sampling, options)
         shares = choices.reject_lowest, choices.reject_highest
         if choices.sorts:
             kept_ranks(len(requests), *shares)  # fail now, not after hours of drawing
@@ -86,9 +87,9 @@ class WaveformModel:
         drawn = generate_waveforms(self.network, self.head, self.codec, jobs, choices.sampling, on_step, on_audio)
         return _kept(drawn, *shares) if choices.sorts else drawn
 
-    def log_prob(self, array: Tensor, text: str | None, attributes: Mapping[str, Any]) -> float:
+    def log_prob(self, array: Tensor, text: str | None, conditions: Mapping[str, Any]) -> float:
         """Sum the log-probabilities, in nats, of all samples `[N, 1]` of a clip."""
-        _refuse_conditions("log_prob", text, attributes)
+        _refuse_conditions("log_prob", text, conditions)
         device = self.network.projection.weight.device
         classes = array.long()[None, :, 0].to(device)
         with torch.inference_mode():
@@ -96,7 +97,7 @@ class WaveformModel:
             return float(self.head.log_prob(outputs, classes).double().sum())
 
     def _job(self, request: ClipRequest) -> WaveformJob:
-        _refuse_conditions(f"clip {request.name!r}", request.text, request.attributes)
+        _refuse_conditions(f"clip {request.name!r}", request.text, request.conditions)
         num_samples = segment_frames(request.seconds, self.codec.frame_rate)
         return WaveformJob(request, num_samples, self._prompt(request))
 
@@ -134,7 +135,7 @@ def _kept(drawn: Iterator[LikelyClip], lowest: float, highest: float) -> Iterato
     yield from keep_likely(list(drawn), lowest, highest)
 
 
-def _refuse_conditions(where: str, text: str | None, attributes: Mapping[str, Any]) -> None:
-    if text is not None or attributes:
-        told = "a text" if text is not None else ", ".join(attributes)
+def _refuse_conditions(where: str, text: str | None, conditions: Mapping[str, Any]) -> None:
+    if text is not None or conditions:
+        told = "`text`" if text is not None else f"`conditions` ({', '.join(conditions)})"
         raise ConfigError(f"{where}: this model takes no conditions, found {told}; leave it out")

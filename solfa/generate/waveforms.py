@@ -169,7 +169,7 @@ def kept_ranks(count: int, lowest: float, highest: float) -> range:
     kept = range(round(highest * count), count - round(lowest * count))
     if not kept:
         raise ConfigError(
-            f"reject_lowest, reject_highest: {lowest:g} and {highest:g} leave none of {count} clips; "
+            f"`reject_lowest`, `reject_highest`: {lowest:g} and {highest:g} leave none of {count} clips; "
             "generate more, or reject less"
         )
     return kept

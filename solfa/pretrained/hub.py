@@ -21,11 +21,13 @@ class Wanted(NamedTuple):
     """Kinds of weights in order of preference; the first that exists is enough."""
     around: tuple[str, ...]
     """The small files next to them."""
+    written_by: str = "save_pretrained"
+    """What writes such a directory, for error messages."""
 
 
 CHECKPOINT = Wanted(("model*.safetensors", "pytorch_model*.bin"), ("*.json", "*.model"))
 TEXT_MODEL = Wanted(TEXT_WEIGHTS, TEXT_FILES)
-SOLFA_MODEL = Wanted(("model.safetensors",), ("config.json", "README.md", "curve.svg", "codec/*"))
+SOLFA_MODEL = Wanted(("model.safetensors",), ("config.json", "README.md", "curve.svg", "codec/*"), "export_model")
 
 
 def is_hub_id(text: str) -> bool:
@@ -49,24 +51,24 @@ def local_directory(
         return path.resolve()
     if isinstance(location, Path) or not is_hub_id(location):
         raise ConfigError(
-            f"{what} {location}: no such directory; expected one written by save_pretrained, or a Hub id such as "
+            f"{what} {location}: no such directory; expected one written by {wanted.written_by}, or a Hub id such as "
             "facebook/musicgen-small"
         )
     snapshot = path
     for weights in wanted.weights:
-        snapshot = _snapshot(location, revision, (weights, *wanted.around), what)
+        try:
+            snapshot = _snapshot(location, revision, (weights, *wanted.around))
+        except (OSError, ValueError) as error:
+            raise unreachable(location, what, wanted.written_by) from error
         if any(snapshot.glob(weights)):
             break
     return snapshot
 
 
-def _snapshot(hub_id: str, revision: str | None, patterns: tuple[str, ...], what: str) -> Path:
+def _snapshot(hub_id: str, revision: str | None, patterns: tuple[str, ...]) -> Path:
     from huggingface_hub import snapshot_download
 
-    try:
-        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=list(patterns)))
-    except (OSError, ValueError) as error:
-        raise unreachable(hub_id, what) from error
+    return Path(snapshot_download(hub_id, revision=revision, allow_patterns=list(patterns)))
 
 
 def find_config(location: str | Path, subfolder: str, what: str) -> Path | None:
@@ -90,11 +92,11 @@ def find_config(location: str | Path, subfolder: str, what: str) -> Path | None:
     return None if found is None else Path(found)
 
 
-def unreachable(hub_id: str, what: str) -> ConfigError:
+def unreachable(hub_id: str, what: str, written_by: str = "save_pretrained") -> ConfigError:
     """Make the error for a Hub model that cannot be downloaded."""
     return ConfigError(
         f"{what} {hub_id}: not a local directory, not in the Hub's local cache, and not reachable on the Hub; "
-        "connect to the network once, or pass a directory written by save_pretrained"
+        f"connect to the network once, or pass a directory written by {written_by}"
     )
 
 

@@ -11,7 +11,7 @@ Everything else has a default that you can override: `build_dataloaders`, `best_
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
@@ -26,6 +26,7 @@ from solfa.errors import ConfigError, SolfaError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator
 from solfa.generate.request import ClipRequest
+from solfa.pretrained.origin import Origin
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.fabric.devices import gather_objects, spread, start_fabric
@@ -200,6 +201,10 @@ class StandardSolver(Generic[C]):
             f"continue_from: expected an experiment (//sig/SIG) or a checkpoint file, found {location}; "
             f"the solver {self.cfg.solver} cannot load other weights"
         )
+
+    def frozen_parts(self) -> Mapping[str, Origin]:
+        """Name the weights of others that the model uses and does not store; its card shows them with their hashes."""
+        return {}
 
     # What a task calls.
 

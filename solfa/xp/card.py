@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+from solfa.spelling import plural
 from solfa.version import __version__
 
 CARD, CURVE = "README.md", "curve.svg"
@@ -47,42 +48,44 @@ def write_card(
 
 
 def curve_svg(history: Sequence[Mapping[str, Mapping[str, float | None]]], metric: str) -> str | None:
-    """Plot a metric of training and validation over the epochs; None if there are fewer than two values."""
+    """Plot a metric of training and validation over the epochs, or as a point after one; None without values."""
     curves = {stage: [epoch.get(stage, {}).get(metric) for epoch in history] for stage in _COLOURS}
     points = {
         stage: [(place, value) for place, value in enumerate(values, 1) if value is not None]
         for stage, values in curves.items()
     }
     values = [value for curve in points.values() for _, value in curve]
-    if len(values) < 2 or len(history) < 2:
+    if not values:
         return None
     low, high = min(values), max(values)
-    x_scale = (_WIDTH - 2 * _MARGIN) / (len(history) - 1)
+    x_scale = (_WIDTH - 2 * _MARGIN) / max(1, len(history) - 1)
     y_scale = (_HEIGHT - 2 * _MARGIN) / ((high - low) or 1.0)
 
     def place(epoch: int, value: float) -> str:
         return f"{_MARGIN + (epoch - 1) * x_scale:.1f},{_HEIGHT - _MARGIN - (value - low) * y_scale:.1f}"
 
-    lines = [
-        f'<polyline fill="none" stroke="{_COLOURS[stage]}" stroke-width="2" '
-        f'points="{" ".join(place(epoch, value) for epoch, value in curve)}"/>'
-        for stage, curve in points.items()
-        if len(curve) > 1
-    ]
+    lines = [_line([place(*point) for point in curve], _COLOURS[stage]) for stage, curve in points.items() if curve]
     labels = [
         _text(_MARGIN, _MARGIN - 8, f"{metric}, {high:.4g}"),
         _text(_MARGIN, _HEIGHT - _MARGIN + 14, f"{low:.4g}"),
         _text(_WIDTH - _MARGIN, _HEIGHT - 8, f"epoch {len(history)}", "end"),
         *(
-            _text(_WIDTH - _MARGIN, 16 + 14 * row, stage, "end", _COLOURS[stage])
+            _text(_WIDTH - _MARGIN, 16 + 14 * row, f"{stage} {curve[-1][1]:.4g}", "end", _COLOURS[stage])
             for row, (stage, curve) in enumerate(points.items())
-            if len(curve) > 1
+            if curve
         ),
     ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
         f'font-size="11"><rect width="100%" height="100%" fill="#ffffff"/>{"".join(lines)}{"".join(labels)}</svg>\n'
     )
+
+
+def _line(points: Sequence[str], colour: str) -> str:
+    if len(points) == 1:
+        x, y = points[0].split(",")
+        return f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>'
+    return f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{" ".join(points)}"/>'
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "#55515e") -> str:
@@ -110,7 +113,7 @@ def _data(data_facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _licences(counts: Mapping[str, int]) -> str:
-    return _table("Data licences", {licence: f"{clips} clips" for licence, clips in counts.items()})
+    return _table("Data licences", {licence: plural(clips, "clip") for licence, clips in counts.items()})
 
 
 def _table(title: str, rows: Mapping[str, Any]) -> str:

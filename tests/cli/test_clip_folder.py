@@ -158,7 +158,7 @@ def test_other_formats_are_streamed_too(generate: SolfaMain, tmp_path: Path) -> 
 def test_what_a_temperature_means_for_a_mixture_may_be_chosen(generate: SolfaMain, tmp_path: Path) -> None:
     for kind in ("heuristic", "exact"):
         common = (MIXTURE, "--seconds", 0.1, "--temperature", 0.5)
-        assert generate(*common, "--temperature-kind", kind, out=kind)[0] == 0
+        assert generate(*common, "--semantics", kind, out=kind)[0] == 0
         about = json.loads((tmp_path / kind / "clip-000.json").read_text())
         assert about["metadata"]["sampling"] == {"temperature": 0.5, "semantics": kind}
     assert not np.array_equal(audio(tmp_path / "heuristic/clip-000.wav"), audio(tmp_path / "exact/clip-000.wav"))
@@ -167,8 +167,9 @@ def test_what_a_temperature_means_for_a_mixture_may_be_chosen(generate: SolfaMai
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--temperature-kind", "heuristic"], "--temperature-kind: .*exact.*found heuristic"),
-        (["--reject-lowest", 0.7], r"0\.7 and 0 .*reject less"),
+        (["--weights", "int8"], "--weights int8: .*sashimi.*leave it out"),
+        (["--semantics", "heuristic"], "--semantics: .*exact.*found heuristic"),
+        (["--reject-lowest", 0.7], r"--reject-lowest.* 0\.7 and 0 .*reject less"),
         (["--top-k", 5], "--top-k: .*leave it out"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from solfa.codecs import export_codec
 from solfa.codecs.catalogue import load_codec
 from solfa.models.codec.bottlenecks import Gaussian
 from solfa.xp.state_file import write_state
@@ -65,6 +66,17 @@ def test_the_folder_is_the_codec_of_the_experiment(
     exported = load_codec(tmp_path / "deep/codec")
     assert exported.fingerprint == printed_fingerprint(output) == load_codec(f"//sig/{SIG}").fingerprint
     assert torch.equal(codes(tmp_path / "deep/codec"), codes(f"//sig/{SIG}"))
+
+
+@pytest.mark.parametrize("named", [SIG, SIG[:3], f"//sig/{SIG}"])
+def test_from_python_an_experiment_is_named_as_on_the_command_line(
+    experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setenv("SOLFA_DORA_DIR", str(tmp_path / "dora"))
+    exported = export_codec(named, str(tmp_path / "codec"), name="me/codec")
+    assert exported.fingerprint == load_codec(experiment).fingerprint
+    card = (tmp_path / "codec/README.md").read_text()
+    assert 'load_codec("me/codec")' in card and "1 channel " in card
 
 
 def test_half_precision_is_stored_and_said(export: SolfaMain, experiment: Path, tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from tests.source_texts import modules, texts
 
 APP = typer.main.get_command(app)
 FLAG = re.compile(r"(?<![\w/-])--[a-z]")
-COMMAND = re.compile(r"`[^`]* [^`]*`|pip install \S+")
-"""A command that a sentence quotes as a whole may have flags."""
+QUOTED = re.compile(r"`([^`]*)`")
+INSTALL = re.compile(r"pip install \S+")
+BEING_ADDED = {("verify", "--repair")}
+"""Flags of commands that messages name already."""
 NOT_MESSAGES = ("cli/", "ui/html/style.py", "models/sashimi/kernel/library.py")
 """The command line itself, a style sheet, and a compiler's command."""
 
@@ -66,8 +68,36 @@ def test_no_message_of_the_library_names_a_flag():
     named = []
     for name, path in modules().items():
         for line, text in texts(path) if not name.startswith(NOT_MESSAGES) else ():
-            said = COMMAND.sub("", text)
+            # A command that a sentence quotes as a whole may have flags.
+            said = INSTALL.sub("", QUOTED.sub(lambda quoted: "" if " " in quoted[1] else quoted[0], text))
             # A text of one word is an argument for a process; a sentence has several.
             if " " in said and FLAG.search(said):
                 named.append(f"{name}:{line}: {text}")
     assert not named
+
+
+def wrong_commands(text):
+    """List the `solfa ...` commands that a text quotes and that do not exist, or not with these flags."""
+    for quoted in QUOTED.findall(text):
+        program, *words = quoted.split() or [""]
+        if program != "solfa" or not words or words[0] in ("--help", "--version"):
+            continue
+        command = APP.commands.get(words[0])
+        known = (
+            {"--help", *(flag for one in command.params for flag in one.opts + one.secondary_opts)} if command else ()
+        )
+        flags = {word.partition("=")[0] for word in words[1:] if word.startswith("-")}
+        if command is None or {(words[0], flag) for flag in flags - set(known)} - BEING_ADDED:
+            yield quoted
+
+
+def test_a_command_that_a_message_quotes_exists_with_its_flags():
+    found = [(name, line, text) for name, path in modules().items() for line, text in texts(path)]
+    assert sum("`solfa " in text for _, _, text in found) > 20
+    assert [(name, line, wrong) for name, line, text in found for wrong in wrong_commands(text)] == []
+
+
+@pytest.mark.parametrize("text", ["run `solfa verifi`", "see `solfa gc X --dry`", "`x` and `solfa train --cler a=1`"])
+def test_a_quoted_command_that_does_not_exist_is_found(text):
+    assert len([*wrong_commands(text)]) == 1
+    assert [*wrong_commands("`solfa gc X --dry-run` and `solfa --version`, not `solfa.gc`")] == []

@@ -99,7 +99,7 @@ def test_clips_come_with_pictures_and_what_they_were_made_from(generate: SolfaMa
         found = about(path)
         assert (found["name"], found["seconds"], found["sample_rate"], found["channels"]) == (path.stem, 0.02, RATE, 1)
         assert found["metadata"]["seed"] == 5 + number
-        assert found["metadata"]["attributes"] == {"genre": "jazz", "bpm": 90}
+        assert found["metadata"]["conditions"] == {"genre": "jazz", "bpm": 90}
         assert found["metadata"]["codec"].startswith("mulaw:")
         assert found["metadata"]["sampling"]["top_k"] == 9
         assert found["metadata"]["sampling"]["guidance_scale"] == 4.0, "what is not said is as the experiment says"
@@ -143,14 +143,14 @@ def test_a_text_names_the_clips_and_conditions_them(
     code, _ = generate(place, "--text", "A loud (!) drum, with the rain of the song")
     (path,) = (tmp_path / "out").glob("*.wav")
     assert code == 0 and path.name == "a-loud-drum-with-the-rain-000.wav"
-    assert about(path)["metadata"]["attributes"] == {"description": "A loud (!) drum, with the rain of the song"}
+    assert about(path)["metadata"]["conditions"] == {"description": "A loud (!) drum, with the rain of the song"}
 
 
 def test_captions_of_a_text_file_become_clips(generate: SolfaMain, tmp_path: Path) -> None:
     (tmp_path / "captions.txt").write_text("a slow piano\n\na loud drum\n")
     assert generate("7e87", "--captions", tmp_path / "captions.txt", "--seed", 2)[0] == 0
     found = {path.stem: about(path)["metadata"] for path in (tmp_path / "out").glob("*.wav")}
-    assert {name: (one["seed"], one["attributes"]["description"]) for name, one in found.items()} == {
+    assert {name: (one["seed"], one["conditions"]["description"]) for name, one in found.items()} == {
         "0000": (2, "a slow piano"),
         "0001": (3, "a loud drum"),
     }
@@ -172,14 +172,14 @@ def test_columns_of_a_table_are_conditions_and_each_row_may_be_taken_several_tim
         "z-0": (0.02, 40),
         "z-1": (0.02, 42),
     }
-    assert found["x/y-0"]["metadata"]["attributes"] == {"genre": "folk", "bpm": "90"}
-    assert found["z-0"]["metadata"]["attributes"] == {"genre": "jazz"}
+    assert found["x/y-0"]["metadata"]["conditions"] == {"genre": "folk", "bpm": "90"}
+    assert found["z-0"]["metadata"]["conditions"] == {"genre": "jazz"}
 
 
 def test_json_lines_are_read_too(generate: SolfaMain, tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text('{"genre": "folk", "bpm": 120, "name": "a"}\n{"seconds": 0.01}\n')
     assert generate("1abe1000", "--captions", tmp_path / "c.jsonl")[0] == 0
-    assert about(tmp_path / "out/a.wav")["metadata"]["attributes"] == {"genre": "folk", "bpm": 120}
+    assert about(tmp_path / "out/a.wav")["metadata"]["conditions"] == {"genre": "folk", "bpm": 120}
     assert audio(tmp_path / "out/0001.wav").shape == (20,)
 
 
@@ -292,17 +292,17 @@ def test_clips_that_are_there_are_replaced_only_when_asked(generate: SolfaMain, 
     [
         (["nobody"], "nobody: .*DORA/xps.*(1abe1000|7e870000)"),
         (["1abe1001"], "1abe1001: .*DORA/xps.*1abe1000"),
-        (["1abe1000", "--set", "gnre=x"], r"'gnre'.*did you mean 'genre'\?"),
+        (["1abe1000", "--set", "gnre=x"], r"--set: .*'gnre'.*did you mean 'genre'\?"),
         (["1abe1000", "--set", "genre"], "--set: expected NAME=VALUE, found 'genre'"),
         (["1abe1000", "--set", "=jazz"], "--set: expected NAME=VALUE, found '=jazz'"),
         (["1abe1000", "--set", "genre=[a"], r"--set: expected NAME=VALUE .*YAML.*'genre=\[a'"),
-        (["1abe1000", "--text", "rain"], r"text\b.*genre, bpm"),
+        (["1abe1000", "--text", "rain"], r"--text: .*genre, bpm.*--set"),
         (["7e87", "--set", "description=3"], "'caption': expected a text .*found 3"),
         (["1abe1000", "--prompt", "DORA/audio/0.wav"], r"DORA/audio/0\.wav: .*prompt.* 0\.30 s"),
         (["1abe1000", "--prompt", "DORA/gone.wav"], r"DORA/gone\.wav: no such file"),
         (["1abe1000", "--prompt", "DORA/t5/config.json"], r"DORA/t5/config\.json: .*decode"),
-        (["1abe1000", "--prompt-seconds", "1"], "prompt.seconds.*prompt"),
-        (["1abe1000", "--prompt", "DORA/audio/0.wav", "--prompt-seconds", "-1"], "prompt.seconds.* 0"),
+        (["1abe1000", "--prompt-seconds", "1"], "--prompt-seconds needs a --prompt"),
+        (["1abe1000", "--prompt", "DORA/audio/0.wav", "--prompt-seconds", "-1"], "--prompt-seconds above 0"),
         (["1abe1000", "--captions", "DORA/gone.csv"], r"DORA/gone\.csv: no such file"),
         (["1abe1000", "--captions", "DORA/t5/config.json"], r"captions.*\.txt, \.csv or \.jsonl.*found \.json"),
         (["7e87", "--captions", "x.txt", "--text", "x"], "--captions.*--text.*found both"),
@@ -310,11 +310,13 @@ def test_clips_that_are_there_are_replaced_only_when_asked(generate: SolfaMain, 
         (["1abe1000", "--format", "mp3"], "--format: expected wav or flac or ogg, found 'mp3'"),
         (["1abe1000", "--device", "tpu"], "device.*tpu"),
         (["1abe1000", "--top-p", "2"], r"--top-p: .*less than or equal to 1.*found 2\.0"),
+        (["1abe1000", "--guidance", "-1"], r"--guidance: .*found -1\.0"),
+        (["1abe1000", "--reject-lowest", "0.1"], r"--reject-lowest: .*leave it out"),
         (["1abe1000", "--codec", "mulaw:bits=8"], r"expected 1 codebooks? of 16\b.*found .*256\b.*codec"),
         (["1abe1000", "--stream"], r"--stream: expected a model .*\blm\b"),
-        (["1abe1000", "--temperature-kind", "exact"], r"--temperature-kind: .*\blm\b.*found exact"),
-        (["1abe1000", "--temperature-kind", "exat"], r"--temperature-kind: .*did you mean 'exact'\?"),
-        (["1abe1000", "--seed", "9223372036854775808"], "seed.* 9223372036854775807"),
+        (["1abe1000", "--semantics", "exact"], r"--semantics: .*\blm\b.*found exact"),
+        (["1abe1000", "--semantics", "exat"], r"--semantics: .*did you mean 'exact'\?"),
+        (["1abe1000", "--seed", "9223372036854775808"], "--seed from 0 to 9223372036854775807"),
     ],
 )  # fmt: skip
 def test_bad_input_gets_one_sentence_and_exit_code_2(
@@ -329,7 +331,7 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [("inf", "seconds.*found inf"), ("nan", "'--seconds'"), ("0", "'--seconds'")],
+    [("inf", "--seconds above 0, found inf"), ("nan", "'--seconds'"), ("0", "'--seconds'")],
 )
 def test_a_length_that_is_no_length_is_refused(seconds: str, words: str, generate: SolfaMain) -> None:
     code, output = generate("1abe1000", seconds=seconds)

@@ -1,5 +1,6 @@
 """Lets the tests of this folder import `pages`, and prepares the folder in which a page's code runs."""
 
+import json
 import os
 import shutil
 import sys
@@ -12,9 +13,14 @@ import soundfile
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
+from pages import CODEC, MODEL
+
+import solfa
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.default_name import DEFAULT_CODEC
+from solfa.config import parse_config
 from solfa.encoding.api import encode
+from solfa.xp.state_file import write_state
 from tests.disks import no_waiting_for_disks  # noqa: F401
 
 
@@ -54,3 +60,43 @@ def page_folder(tmp_path: Path, prepared_audio: Path, prepared_dataset: Path) ->
     shutil.copytree(prepared_audio, tmp_path / "audio")
     shutil.copytree(prepared_dataset, tmp_path / "music.solfa")
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def prepared_experiments(prepared_dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `solfa train` would have left them, after a moment of training on `music.solfa`."""
+    from solfa.solvers.experiment import Experiment
+    from solfa.solvers.tasks.lm import LMConfig, LMSolver
+    from tests.models.codec.tiny_codec import tiny_model
+    from tests.models.conditioners.tiny_encoders import write_t5
+
+    xps = tmp_path_factory.mktemp("trained") / "xps"
+    text = {"kind": "text", "encoder": str(write_t5(xps.with_name("tiny-t5")))}
+    values = {
+        "solver": "lm",
+        "device": "cpu",
+        "dset": {"train": str(prepared_dataset), "valid": str(prepared_dataset)},
+        "dataset": {"segment_seconds": 0.2, "batch_size": 2},
+        "model": {"dim": 16, "num_layers": 1, "num_heads": 2, "ffn_dim": 32},
+        "conditioner": {"conditioners": {"description": text}},
+        "optim": {"epochs": 1, "updates_per_epoch": 2, "optimizer": {"kind": "adamw", "lr": 0.01}},
+        "logging": {"tensorboard": False},
+    }
+    cfg = parse_config(LMConfig, values, "docs")
+    LMSolver(cfg, Experiment(xps / MODEL, MODEL)).run()
+    (xps / MODEL / "config.json").write_text(json.dumps(cfg.model_dump(mode="json")))
+    codec = tiny_model(lstm_layers=0)
+    write_state(xps / CODEC / "best.pt", {"states": {"model": codec.state_dict()}})
+    settings = {"solver": "compression", "model": codec.config.model_dump(mode="json")}
+    (xps / CODEC / "config.json").write_text(json.dumps(settings))
+    return xps
+
+
+@pytest.fixture
+def experiments(page_folder: Path, prepared_experiments: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of these experiments, and new ones, of a user who keeps them beside the page."""
+    shutil.copytree(prepared_experiments, page_folder / "solfa/xps")
+    monkeypatch.setenv("SOLFA_DORA_DIR", str(page_folder / "solfa"))
+    monkeypatch.delitem(sys.modules, "solfa.train", raising=False)
+    monkeypatch.delattr(solfa, "train", raising=False)  # where experiments live is read when it is imported
+    return page_folder / "solfa/xps"

@@ -13,6 +13,9 @@ ROOT = Path(__file__).parents[2]
 RUN_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ALL_PAGES = [*RUN_PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
+MODEL, CODEC = "899630c8", "5eba57e0"
+"""The experiments that pages and docstrings name: a language model that is told a caption, and a codec."""
+
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -89,3 +92,8 @@ def inline_code(text: str) -> list[str]:
 def links(text: str) -> list[str]:
     """List the targets of all links."""
     return _LINK.findall(without_blocks(text))
+
+
+def uses_experiments(code: str) -> bool:
+    """Say whether some code needs these experiments, which take seconds to make, or makes new ones."""
+    return any(word in code for word in (MODEL, CODEC, "solfa.train("))

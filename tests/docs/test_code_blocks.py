@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import RUN_PAGES, Block, blocks, commands, page_name
+from pages import RUN_PAGES, Block, blocks, commands, page_name, uses_experiments
 
 from solfa.cli.main import main
 
@@ -20,6 +20,7 @@ SLOW = {
     "docs/coming_from_stable_audio_tools.md",
     "docs/encoding.md",
     "docs/quickstart.md",
+    "docs/training.md",
     "docs/troubleshooting.md",
 }
 """Pages that train, or start encoder processes, which README.md does for all of them in the quick run."""
@@ -60,17 +61,22 @@ def run_python(block: Block, page: str, namespace: dict[str, Any]) -> None:
     ids=page_name,
 )
 def test_the_code_of_a_page_runs(
-    page: Path, page_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: Path,
+    page_folder: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     name = page_name(page)
+    run = [block for block in blocks(page.read_text(encoding="utf-8")) if block.is_run]
+    if uses_experiments("".join(block.body for block in run)):
+        request.getfixturevalue("experiments")
     if name in MAKE_THEIR_DATASET:
         shutil.rmtree(page_folder / "music.solfa")
     monkeypatch.chdir(page_folder)
     monkeypatch.setenv("COLUMNS", "200")
     namespace: dict[str, Any] = {"__name__": "page"}
-    for block in blocks(page.read_text(encoding="utf-8")):
-        if not block.is_run:
-            continue
+    for block in run:
         if block.file_name is not None:
             Path(block.file_name).write_text(block.body, encoding="utf-8")
         elif block.language == "python":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from pages import uses_experiments
 
 from tests.public_names import PUBLIC, home_of, imported_names
 
@@ -27,14 +28,27 @@ def examples() -> Iterator[doctest.DocTest]:
                 yield parser.get_doctest(found.__doc__ or "", {}, f"{module}.{name}", None, 0)
 
 
+def code_of(example: doctest.DocTest) -> str:
+    return "".join(part.source for part in example.examples)
+
+
 EXAMPLES = [example for example in examples() if example.examples]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_an_example_runs(example: doctest.DocTest, page_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(one, marks=pytest.mark.slow if "solfa.train(" in code_of(one) else ()) for one in EXAMPLES],
+    ids=lambda example: example.name,
+)
+def test_an_example_runs(
+    example: doctest.DocTest, page_folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if uses_experiments(code_of(example)):
+        request.getfixturevalue("experiments")
     monkeypatch.chdir(page_folder)
     torch.manual_seed(0)
     said: list[str] = []
+    assert "+SKIP" not in code_of(example)
     result = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=said.append)
     assert result.failed == 0, "".join(said)
 
@@ -42,6 +56,7 @@ def test_an_example_runs(example: doctest.DocTest, page_folder: Path, monkeypatc
 def test_the_main_names_show_their_use() -> None:
     shown = {example.name.rpartition(".")[2] for example in EXAMPLES}
     assert shown >= {
+        *("train", "load_model", "Model", "export_model", "export_codec"),
         *("encode", "open_dataset", "load_codec", "Dataset", "Clip", "Codec", "Encoded"),
         *("make_loader", "Crop", "Pad", "Pack", "Batch", "BatchDataset", "Dset", "open_sources"),
         *("StandardSolver", "build_optimizer", "Watcher", "CodecLM", "generate", "Sashimi", "build_mot", "CodecModel"),
@@ -51,5 +66,4 @@ def test_the_main_names_show_their_use() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_an_example_imports_public_names_only(example: doctest.DocTest) -> None:
-    code = "".join(part.source for part in example.examples)
-    assert [name for name in imported_names(code) if not name.is_public] == []
+    assert [name for name in imported_names(code_of(example)) if not name.is_public] == []

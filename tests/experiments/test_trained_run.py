@@ -25,7 +25,8 @@ def test_a_run_from_python_has_a_folder_a_history_and_a_model(
     assert [sorted(epoch) for epoch in run.history] == [["evaluate", "train", "valid"]]
     (clip,) = run.model.generate(seconds=0.2)
     assert clip.sample_rate == 24000
-    again = solfa.train(settings, device="cpu", num_threads=1)
+    named = {"optim": {"epochs": 1, "updates_per_epoch": 6}, "generate": {"every": None}}
+    again = solfa.train("solver=lm/debug", device="cpu", num_threads=1, **named)
     assert (again.signature, again.history) == (run.signature, run.history)
     with pytest.raises(ConfigError, match="epoch: unknown"):
         solfa.train(["solver=lm/debug", "optim.epoch=1"])

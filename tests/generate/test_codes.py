@@ -100,7 +100,7 @@ def test_what_a_clip_was_made_from_is_told(network: Any, codec: Codec) -> None:
     assert clip.metadata == {
         "seed": 4,
         "seconds": 0.02,
-        "attributes": {"genre": "jazz"},
+        "conditions": {"genre": "jazz"},
         "prompt_seconds": 0.0,
         "codec": codec.spec,
         "sampling": {"temperature": 0.5, "top_k": 5, "top_p": 0.0, "guidance_scale": 3.0},
@@ -123,7 +123,7 @@ def test_a_clip_shorter_than_a_frame_has_one(network: Any, codec: Codec) -> None
 
 def test_an_unknown_condition_is_found_out_before_the_first_clip(network: Any, codec: Codec) -> None:
     requests = [request("fine", 5), CodesJob(ClipRequest("odd", 0.03, 0), {"gnre": "jazz"})]
-    with pytest.raises(ConfigError, match=r"'gnre': .*did you mean 'genre'"):
+    with pytest.raises(ConfigError, match=r"'gnre'.*did you mean 'genre'"):
         generated(network, codec, requests, SETTINGS)
 
 

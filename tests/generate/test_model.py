@@ -1,6 +1,7 @@
 """A trained model is loaded without its trainer, generates what its solver does, and says how probable a clip is."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,14 +17,18 @@ from solfa.codecs.families.mulaw import MulawOptions
 from solfa.codecs.families.quantized import WaveformCodec
 from solfa.codecs.protocol import Encoded
 from solfa.config import parse_config
-from solfa.errors import ConfigError, StoreError
+from solfa.errors import AudioError, ConfigError, StoreError
 from solfa.generate.export import export_model
-from solfa.generate.model import Model, load_model
+from solfa.generate.model import Model, build_model, load_model
 from solfa.generate.request import ClipRequest
+from solfa.nn.linears.fbgemm import has_fbgemm
+from solfa.nn.linears.packed import ForGeneration
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.lm import LMConfig, LMSolver
 from solfa.solvers.tasks.sashimi import SashimiSolver, SashimiSolverConfig
+from solfa.xp.state_file import read_state
 from tests.conftest import write_tone
+from tests.models.conditioners.tiny_encoders import write_t5
 from tests.solvers.waveforms import sashimi_values, store_tones
 
 RATE = 2000
@@ -81,13 +86,17 @@ def test_a_model_is_found_by_signature_beginning_and_folder(dora_dir: Path, monk
         assert load_model(text).info.folder.name == "1abe1000"
     with pytest.raises(ConfigError, match="no such experiment"):
         load_model("77777777")
-    with pytest.raises(ConfigError, match="nobody/knows"):
+    with pytest.raises(ConfigError, match=r"nobody/knows.*export_model"):
         load_model("nobody/knows")
 
 
 def test_a_model_says_what_it_is(lm: Model, waves: Model) -> None:
     assert lm.info.conditions == {"genre": "labels"} and lm.info.sample_rate == RATE
-    assert lm.info.num_parameters == sum(value.numel() for value in lm.generator.network.parameters())
+    whole = build_model(lm.trained, device="cpu").generator.network
+    assert lm.info.num_parameters == sum(value.numel() for value in whole.parameters())
+    before = lm.info.num_parameters
+    lm.generate(seconds=0.01)
+    assert lm.info.num_parameters == before
     assert waves.info.conditions == {} and waves.draws_samples and not lm.draws_samples
 
 
@@ -115,14 +124,53 @@ def test_clips_are_those_of_the_seeds_asked_for(lm: Model) -> None:
     assert clips[0].metadata["sampling"]["temperature"] == 2.0
 
 
+few_bits = pytest.mark.skipif(not has_fbgemm(), reason="this torch has no kernels for weights of few bits")
+
+
+@pytest.mark.parametrize(
+    "weights", [None, "fp32", pytest.param("fp16", marks=few_bits), pytest.param("int8", marks=few_bits)]
+)
+def test_generating_and_moving_change_no_answer(dora_dir: Path, weights: Any) -> None:
+    model = load_model(dora_dir / "xps/1abe1000", device="cpu", weights=weights)
+    sound = torch.sin(torch.arange(60) / 3)[None]
+    before, (clip,) = model.log_prob(sound), model.generate(seconds=0.02)
+    assert model.log_prob(sound) == before
+    model.to("cpu:0")
+    assert model.log_prob(sound) == before
+    assert torch.equal(model.generate(seconds=0.02)[0].audio, clip.audio)
+
+
+def test_a_model_that_has_generated_moves_as_a_whole(lm: Model) -> None:
+    lm.generate(seconds=0.01)
+    lm._move(torch.device("meta"))
+    assert not [part for part in lm.generator.network.modules() if isinstance(part, ForGeneration)]
+    assert {value.device.type for value in lm.generator.network.parameters()} == {"meta"}
+
+
+@few_bits
+def test_a_model_stays_where_its_weights_can_be_used(dora_dir: Path) -> None:
+    small = load_model(dora_dir / "xps/1abe1000", device="cpu", weights="int8")
+    with pytest.raises(ConfigError, match=r"`weights=int8`.*meta"):
+        small._move(torch.device("meta"))
+    assert small.device.type == "cpu" and len(small.generate(seconds=0.01)) == 1
+
+
+def test_a_weight_layout_that_a_model_cannot_have_is_refused_when_it_is_loaded(dora_dir: Path) -> None:
+    with pytest.raises(ConfigError, match=r"`weights`: .*int8.*found 'fp4'"):
+        load_model(dora_dir / "xps/1abe1000", weights="fp4")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"`weights=int8`.*sashimi"):
+        load_model(dora_dir / "xps/5a541111", weights="int8")
+
+
 def test_progress_is_told_and_bad_wishes_are_refused(lm: Model, waves: Model) -> None:
     told: list[tuple[int, int]] = []
     lm.generate(seconds=0.01, num=2, on_progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (40, 40) and told == sorted(told)
     with pytest.raises(ConfigError, match="temprature"):
         lm.generate(seconds=0.01, temprature=1.0)
-    with pytest.raises(ConfigError, match="num"):
-        lm.generate(num=0)
+    for wish in ({"num": 0}, {"num": "2"}, {"num": 1.5}, {"seed": 1.5}, {"seed": "1"}, {"seconds": "3"}, {"text": 3}):
+        with pytest.raises(ConfigError, match=rf"`{next(iter(wish))}`.*found {next(iter(wish.values()))!r}"):
+            lm.generate(**wish)
     with pytest.raises(ConfigError, match="text"):
         lm.generate("a piano", seconds=0.01)
     with pytest.raises(ConfigError, match="on_audio"):
@@ -156,6 +204,8 @@ def test_log_prob_reads_files_arrays_and_stored_clips_alike(lm: Model, dora_dir:
     assert wanted != lm.log_prob(audio, conditions={"genre": "folk"})
     with pytest.raises(ConfigError, match=r"expected \[C, N\]"):
         lm.log_prob(audio[0])
+    with pytest.raises(AudioError, match=r"missing\.wav: no such file"):
+        lm.log_prob("missing.wav")
 
 
 @pytest.mark.parametrize("signature", ["1abe1000", "5a541111"])
@@ -192,6 +242,42 @@ def test_the_card_tells_data_hashes_licences_and_the_curve(dora_dir: Path, tmp_p
     assert not {"dset", "optim"} & set(config["settings"])
 
 
+def test_weights_of_others_are_told_with_their_hashes(dora_dir: Path, tmp_path: Path) -> None:
+    """The model that another one started from, also if it was interrupted on the way, and the encoder of its texts."""
+    text = {"kind": "text", "encoder": str(write_t5(tmp_path / "tiny-t5"))}
+    values = lm_values(dora_dir / "tones.solfa") | {"conditioner": {"conditioners": {"description": text}}}
+    run(LMSolver, LMConfig, tmp_path / "ba5e0000", values)
+    values |= {"continue_from": str(tmp_path / "ba5e0000")}
+    run(LMSolver, LMConfig, tmp_path / "70e50000", with_epochs(values, 1))
+    run(LMSolver, LMConfig, tmp_path / "70e50000", with_epochs(values, 4))
+    base, tuned = (export_model(tmp_path / name, tmp_path / f"{name}.out") for name in ("ba5e0000", "70e50000"))
+    base_about, about = (json.loads((folder / "config.json").read_text())["about"] for folder in (base, tuned))
+    assert about["epoch"] > 1, "the best weights are those of the resumed run"
+    assert about["started_from"] == {"source": "ba5e0000", "sha256": base_about["weights_sha256"]}
+    assert about["parts"]["description encoder"]["source"] == "tiny-t5" and "started_from" not in base_about
+    card = (tuned / "README.md").read_text()
+    for told in (about["started_from"], about["parts"]["description encoder"]):
+        assert told["source"] in card and told["sha256"] in card
+    assert str(tmp_path) not in (tuned / "README.md").read_text().partition("decoded by")[0]
+
+
+def with_epochs(values: dict[str, Any], epochs: int) -> dict[str, Any]:
+    return values | {"optim": values["optim"] | {"epochs": epochs}}
+
+
+def test_a_checkpoint_of_before_says_nothing_of_others(dora_dir: Path, tmp_path: Path) -> None:
+    old = Path(shutil.copytree(dora_dir / "xps/1abe1000", tmp_path / "01d00000"))
+    assert not {"started_from", "parts"} & set(read_state(old / "best.pt"))
+    about = json.loads((export_model(old, tmp_path / "out") / "config.json").read_text())["about"]
+    assert not {"started_from", "parts"} & set(about)
+
+
+def test_the_card_of_a_pushed_model_loads_it_from_there(dora_dir: Path, tmp_path: Path) -> None:
+    folder = export_model(dora_dir / "xps/1abe1000", tmp_path / "carried", name="me/piano")
+    card = (folder / "README.md").read_text()
+    assert 'load_model("me/piano")' in card and "# carried" in card and "1 channel," in card
+
+
 def test_a_damaged_or_newer_export_is_refused(dora_dir: Path, tmp_path: Path) -> None:
     folder = export_model(dora_dir / "xps/1abe1000", tmp_path / "carried")
     with pytest.raises(ConfigError, match="already exists"):
@@ -204,17 +290,6 @@ def test_a_damaged_or_newer_export_is_refused(dora_dir: Path, tmp_path: Path) ->
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(StoreError, match=r"expected shape .*found"):
         load_model(folder)
-
-
-def test_pushing_needs_a_token_before_anything_is_written(
-    dora_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from solfa.pretrained.push import push_folder
-
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "nobody"))
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    with pytest.raises(ConfigError, match="token"):
-        push_folder(dora_dir / "xps/1abe1000", "me/model")
 
 
 def test_an_encoded_clip_has_a_likelihood_whatever_its_length(waves: Model) -> None:

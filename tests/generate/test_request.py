@@ -26,14 +26,14 @@ def request(**changes: Any) -> ClipRequest:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"seconds": 0.0}, "seconds above 0, found 0"),
-        ({"seconds": -1.0}, "seconds above 0, found -1"),
-        ({"seconds": float("nan")}, "seconds above 0, found nan"),
-        ({"seconds": float("inf")}, "seconds above 0, found inf"),
-        ({"seed": -1}, "seed from 0 to 9223372036854775807, found -1"),
+        ({"seconds": 0.0}, "`seconds` above 0, found 0"),
+        ({"seconds": -1.0}, "`seconds` above 0, found -1"),
+        ({"seconds": float("nan")}, "`seconds` above 0, found nan"),
+        ({"seconds": float("inf")}, "`seconds` above 0, found inf"),
+        ({"seed": -1}, "`seed` from 0 to 9223372036854775807, found -1"),
         ({"seed": 2**63}, "found 9223372036854775808"),
-        ({"prompt": Path("a.wav"), "prompt_seconds": 0.0}, "prompt_seconds above 0, found 0"),
-        ({"prompt_seconds": 1.0}, "prompt_seconds .*found none"),
+        ({"prompt": Path("a.wav"), "prompt_seconds": 0.0}, "`prompt_seconds` above 0, found 0"),
+        ({"prompt_seconds": 1.0}, "`prompt_seconds` .*found none"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused(changes: dict[str, Any], told: str) -> None:

@@ -22,7 +22,7 @@ def test_each_line_of_a_text_is_a_caption_and_seeds_count_up(tmp_path: Path) -> 
         *(("0000", "a warm piano", 10), ("0001", "drums, fast", 11), ("0002", "rain", 12))
     ]
     for one in requests:
-        assert (one.seconds, one.attributes) == (4.0, {"genre": "folk"})
+        assert (one.seconds, one.conditions) == (4.0, {"genre": "folk"})
         assert (one.prompt, one.prompt_seconds) == (Path("riff.wav"), 0.5)
 
 
@@ -42,7 +42,7 @@ def test_json_lines_keep_the_types_of_their_values(tmp_path: Path) -> None:
         tmp_path / "captions.jsonl",
         '{"text": "rain", "seconds": 3, "tags": ["a", "b"], "bpm": 90}\n\n{"name": "x", "genre": null}\n',
     )
-    assert [(one.name, one.text, one.seconds, one.attributes) for one in requests] == [
+    assert [(one.name, one.text, one.seconds, one.conditions) for one in requests] == [
         ("0000", "rain", 3.0, {"genre": "folk", "tags": ["a", "b"], "bpm": 90}),
         ("x", None, 4.0, {"genre": "folk"}),
     ]

@@ -70,6 +70,7 @@ def test_a_folder_without_settings_or_weights_is_refused(trained: Callable[..., 
         ("{}", r"solver: .*lm.*, found 'None'"),
         ('{"solver": "nobody.knows:It"}', r"nobody\.knows.*PYTHONPATH"),
         ('{"solver": "compression"}', "does not generate"),
+        ('{"model_type": "solfa_codec"}', r"abc123: .*found a codec.*load_codec"),
     ],
 )
 def test_settings_that_are_none_get_one_sentence(trained: Callable[..., Path], content: str, keyword: str) -> None:

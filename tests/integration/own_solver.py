@@ -77,7 +77,7 @@ class NextCodeGenerator:
         on_step: OnStep,
         on_audio: OnAudio | None = None,
     ) -> Iterator[GeneratedClip]:
-        if any(one.text or one.attributes or one.prompt for one in requests):
+        if any(one.text or one.conditions or one.prompt for one in requests):
             raise ConfigError("next_code: it is told a length, a seed and a temperature, and nothing else")
         sampling = parse_config(Sampling, {**self.sampling.model_dump(), **options}, "options")
         for done, one in enumerate(requests, 1):

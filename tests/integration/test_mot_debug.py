@@ -30,4 +30,4 @@ def test_a_text_model_learns_and_plays_what_a_text_says(place_of_experiments: Pa
     assert (audio.shape, sample_rate) == ((22 * 320,), 24000)  # 0.3 s are 22 frames of 75 a second
     assert audio.std() > 0
     made = json.loads((tmp_path / "out/a-harp-000.json").read_text())
-    assert made["metadata"]["attributes"] == {"text": "a harp"}
+    assert made["metadata"]["conditions"] == {"text": "a harp"}

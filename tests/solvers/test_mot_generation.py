@@ -126,7 +126,7 @@ def test_generate_stage_takes_texts_and_beginnings_from_the_data(world: World, t
     assert len(listener.heard) == 2
     for index, clip in enumerate(listener.heard):
         stored = solver.sources["generate"][index]
-        assert clip.metadata["attributes"] == {"text": stored.metadata["mood"]}
+        assert clip.metadata["conditions"] == {"text": stored.metadata["mood"]}
         assert clip.audio.shape == (K, 12)
         assert codes_of(solver, clip)[:5].tolist() == stored.array[:5].tolist()
 
@@ -143,8 +143,8 @@ def test_a_trained_experiment_opens_without_its_data_and_generates_the_same(trai
 
 
 def test_what_cannot_be_generated_gets_a_sentence(trained: MoTSolver) -> None:
-    labelled = ClipRequest("x", 10 / RATE, 0, attributes={"txt": "rising"})
-    with pytest.raises(ConfigError, match=r"^attribute 'txt': .*did you mean 'text'"):
+    labelled = ClipRequest("x", 10 / RATE, 0, conditions={"txt": "rising"})
+    with pytest.raises(ConfigError, match=r"`conditions`: .*'txt'.*did you mean 'text'"):
         ask(trained, labelled)
-    with pytest.raises(ConfigError, match=r"top_q: .*did you mean 'top_"):
+    with pytest.raises(ConfigError, match=r"`top_q`: .*did you mean 'top_"):
         ask(trained, ClipRequest("x", 10 / RATE, 0), top_q=3)

@@ -1,5 +1,6 @@
 """Codecs trained with Solfa: an exported directory, or an experiment's folder as it is."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
@@ -14,15 +15,17 @@ from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, set_
 from solfa.codecs.protocol import Encoded, Kind, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio
 from solfa.config import Config, parse_config
+from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError, StoreError
 from solfa.files.digest import value_sha256
 from solfa.models.codec.codec_files import build_apart, load_codec_model, save_codec_model
 from solfa.models.codec.config import CodecModelConfig
 from solfa.models.codec.network import CodecModel
 from solfa.pretrained.tensors import weights_sha256
+from solfa.spelling import plural
 from solfa.xp.card import write_card
 from solfa.xp.layout import BEST, CONFIG
-from solfa.xp.record import expect_trained, read_experiment, read_settings
+from solfa.xp.record import expect_trained, find_experiment, read_experiment, read_settings
 from solfa.xp.state_file import read_state
 
 SOLVER = "compression"
@@ -100,35 +103,50 @@ class OwnCodec:
         return audio[0] if single else audio
 
 
-def export_codec(folder: Path, directory: Path, *, half: bool = False) -> OwnCodec:
-    """Write the codec of an experiment and its card to a new directory, and load it from there."""
+def export_codec(
+    location: str | Path, directory: str | Path, *, half: bool = False, name: str | None = None
+) -> OwnCodec:
+    """Write a trained codec and its card to a new directory, and load it from there.
+
+    `location` is a signature (or the start of one), `//sig/SIG`, or an experiment's folder. `half` stores float16. The
+    card tells people to load `name`, such as the Hub id under which they will find it; by default the directory.
+
+    >>> import solfa
+    >>> from solfa.codecs import export_codec
+    >>> exported = export_codec("5eba57e0", "my_codec")
+    >>> exported.fingerprint == solfa.load_codec("my_codec").fingerprint
+    True
+    """
+    folder = find_experiment(load_environment(os.environ).xps_dir, str(location))
     trained = OwnCodec.from_experiment(folder, Checkpoint(folder.name, str(folder), folder), {})
-    written = directory.absolute()
+    written = Path(directory).absolute()
 
     def add_card(place: Path) -> None:
-        _write_card(place, written.name, folder, trained)
+        _write_card(place, written.name, name or written.name, folder, trained)
 
     save_codec_model(trained.model, written, half=half, write_beside=add_card)
     return OwnCodec.from_checkpoint(Checkpoint(written.name, str(written), written), {})
 
 
-def _write_card(place: Path, name: str, folder: Path, codec: OwnCodec) -> None:
+def _write_card(place: Path, title: str, name: str, folder: Path, codec: OwnCodec) -> None:
     best = read_state(folder / BEST)
+    base = best.get("started_from")
     if codec.kind == "codes":
-        written = f"{codec.num_codebooks} codebooks of {codec.codebook_size:,} entries"
+        written = f"{plural(codec.num_codebooks or 0, 'codebook')} of {codec.codebook_size:,} entries"
     else:
-        written = f"{codec.latent_channels} latent channels"
+        written = plural(codec.latent_channels or 0, "latent channel")
     facts = {
-        "audio": f"{codec.sample_rate:,} Hz, {codec.num_channels} channels",
+        "audio": f"{codec.sample_rate:,} Hz, {plural(codec.num_channels, 'channel')}",
         "frames": f"{codec.frame_rate:g} a second, {written}",
         "parameters": f"{sum(parameter.numel() for parameter in codec.model.parameters()):,}",
         "fingerprint": codec.fingerprint,
         "experiment": folder.name,
         "epoch": best.get("epoch"),
+        **({} if base is None else {"started from": f"{base['source']} (sha256 {base['sha256']})"}),
     }
     write_card(
         place,
-        title=name,
+        title=title,
         what="A neural audio codec, trained with Solfa.",
         tag="audio-to-audio",
         facts=facts,

@@ -7,8 +7,9 @@
 Hydra answers a mistake with a page of text and a traceback; Solfa answers with one sentence and the closest name.
 """
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ _VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*([A-Za-z_]\w*)")
 _TELLING = 4
 """Shorter values are only recognised in quotes: a bare `3` may be anything."""
 _NOT_GROUPS = ("teams", "pre_encode")
+_BARE = re.compile(r"[A-Za-z_/][\w/.-]*", re.ASCII)
+_WORDS = ("null", "true", "false", "nan", "inf")
 _SET_ELSEWHERE = {
     "dora": "to choose where experiments are kept, set SOLFA_DORA_DIR or edit the team's file",
     "slurm": "pass it to `dora launch`, or set it in a grid with launcher.slurm_(...)",
@@ -66,6 +69,32 @@ def check_overrides(texts: Sequence[str], groups: Groups) -> None:
         if head in _SET_ELSEWHERE:
             raise ConfigError(f"{text}: this is not part of an experiment; {_SET_ELSEWHERE[head]}")
         _check_choice(text, override.key_or_group, override.value(), groups)
+
+
+def as_overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Write settings that are Python values as overrides; a mapping becomes one for each key in it."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from as_overrides(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}={_as_typed(value)}"
+
+
+def _as_typed(value: Any) -> str:
+    """Write a value in Hydra's grammar, in which keys are bare and texts that could mean something else are quoted."""
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_as_typed(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ",".join(_as_typed(item) for item in value) + "]"
+    text = str(value)
+    # A choice of a group is part of the signature as it is typed, so quotes are used only where they must be.
+    if not isinstance(value, str | Path) or (_BARE.fullmatch(text) and text.lower() not in _WORDS):
+        return text
+    return QuotedString(text, Quote.double).with_quotes()
 
 
 def _check_choice(text: str, group: str, chosen: Any, groups: Groups) -> None:

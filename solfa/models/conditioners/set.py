@@ -36,9 +36,7 @@ class ConditionsConfig(Config):
     def _names_are_usable(cls, conditioners: Mapping[str, ConditionerConfig]) -> Mapping[str, ConditionerConfig]:
         for name in conditioners:
             if not name.isidentifier() or hasattr(nn.ModuleDict, name):
-                raise ValueError(
-                    f"{name!r} cannot be the name of an attribute; choose another name and keep its source"
-                )
+                raise ValueError(f"{name!r} cannot be the name of a condition; choose another name and keep its source")
         return conditioners
 
     @model_validator(mode="after")
@@ -98,7 +96,7 @@ class ConditionerSet(nn.Module):
     def tokenize(self, rows: Sequence[Mapping[str, Any | None]]) -> dict[str, Tokens]:
         """Turn the attributes of a batch into tensors on the host; missing ones are absent."""
         for name in {name for row in rows for name in row} - set(self.conditioners):
-            raise ConfigError(f"attribute {name!r}: the model has no such condition{nearest(name, self.conditioners)}")
+            raise ConfigError(f"`conditions`: the model has none named {name!r}{nearest(name, self.conditioners)}")
         return {
             name: conditioner.tokenize([row.get(name) for row in rows]) for name, conditioner in self._conditioners()
         }

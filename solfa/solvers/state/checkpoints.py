@@ -14,7 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from torch import Tensor
+
 from solfa.errors import ConfigError, StoreError
+from solfa.pretrained.origin import Origin, origin
+from solfa.pretrained.tensors import weights_sha256
 from solfa.solvers.config import SolverConfig
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.fabric.devices import gather_objects
@@ -67,6 +71,7 @@ class Kept(Protocol):
     @property
     def reads_files(self) -> bool: ...
     def load_pretrained(self, location: str) -> str: ...
+    def frozen_parts(self) -> Mapping[str, Origin]: ...
 
 
 class Persistence:
@@ -76,6 +81,7 @@ class Persistence:
         self._kept, self._registry = kept, registry
         self._folder = kept.experiment.folder
         self._best: dict[str, Any] = {"epoch": 0, "value": math.inf}
+        self._started_from: Origin | None = None
         self._saved_at = time.monotonic()
 
     def is_due(self) -> bool:
@@ -99,6 +105,7 @@ class Persistence:
             "schedules": {name: schedule.state_dict() for name, schedule in kept.schedules.items()},
             "ema": kept.ema.state_dict() if kept.ema is not None else None,
             "best": self._best,
+            "started_from": self._started_from,
             "loader": position_of(kept.dataloaders["train"]),
             "history": position.history,
             "data_facts": kept.data_facts,
@@ -136,7 +143,8 @@ class Persistence:
         if self._kept.is_first_rank:
             content = {**self._best, "metric": metric, "data_facts": self._kept.data_facts, "states": states}
             content["provenance"] = dict(self._kept.experiment.provenance or {})
-            write_state(self._folder / BEST, content)
+            others = {"started_from": self._started_from, "parts": dict(self._kept.frozen_parts())}
+            write_state(self._folder / BEST, {**content, **{name: value for name, value in others.items() if value}})
         self._kept.fabric.barrier()
 
     def best_states(self) -> dict[str, Any]:
@@ -175,6 +183,7 @@ class Persistence:
         if kept.ema is not None and state["ema"] is not None:
             kept.ema.load_state_dict(state["ema"])
         self._best = dict(state["best"])
+        self._started_from = state.get("started_from")
         go_to(kept.dataloaders["train"], state["loader"])
         rank, world_size = kept.fabric.global_rank, kept.fabric.world_size
         if len(state["random"]) == world_size:
@@ -194,10 +203,13 @@ class Persistence:
         state = self._own_state(path)
         if state is not None:
             self._take_over(path, state, keep)
-            return
-        if keep:
+        elif keep:
             raise ConfigError(f"continue_keep: {location} is not an experiment's checkpoint; leave out {keep}")
-        logger.info("continue_from: %s", self._kept.load_pretrained(location))
+        else:
+            logger.info("continue_from: %s", self._kept.load_pretrained(location))
+        weights = self._registry.best_states().get("model") or {}
+        tensors = {name: value for name, value in weights.items() if isinstance(value, Tensor)}
+        self._started_from = origin(location, weights_sha256(tensors))
 
     def _own_state(self, path: Path) -> dict[str, Any] | None:
         """Read a checkpoint of ours; None if it is something for the solver to load."""

@@ -16,11 +16,13 @@ from solfa.errors import ConfigError
 from solfa.generate.data_codec import DataCodec, check_decoding, codes_array
 from solfa.generate.language_model import LanguageModel
 from solfa.models.conditioners.set import ConditionsConfig
+from solfa.models.conditioners.text import TextConditioner
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.costs import kept_floats, operations
 from solfa.models.lm.musicgen import load_musicgen
 from solfa.models.lm.musicgen_export import text_conditioner
 from solfa.models.lm.network import CodecLMConfig, cross_entropy, inputs_and_targets
+from solfa.pretrained.origin import Origin, origin
 from solfa.solvers.config import SolverConfig
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
@@ -143,6 +145,14 @@ class LMSolver(StandardSolver[LMConfig]):
             nn.init.eye_(projection.weight)
             nn.init.zeros_(projection.bias)
         return told + "; everything else starts fresh"
+
+    def frozen_parts(self) -> dict[str, Origin]:
+        """Name the text encoders."""
+        return {
+            f"{name} encoder": origin(part.encoder.encoder, part.encoder.fingerprint)
+            for name, part in self.network.conditioners.conditioners.items()
+            if isinstance(part, TextConditioner)
+        }
 
     @property
     def network(self) -> ConditionedLM:

@@ -138,7 +138,7 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
         """Generate clips with the texts of the generate dataset."""
         source, seed = self.sources["generate"], (self.cfg.seed, self.epoch)
         requests = [
-            replace(request, text=as_text(request.attributes[TEXT], self.cfg.text.source) or None, attributes={})
+            replace(request, text=as_text(request.conditions[TEXT], self.cfg.text.source) or None, conditions={})
             for request in requests_like(source, self.cfg.generate, self.array.frame_rate, self._columns, seed)
         ]
         return {"clips": float(len(self.draw_clips(self.generator(), requests)))}

@@ -83,7 +83,7 @@ def requests_like(
                 name=f"{index:03d}",
                 seconds=wanted.seconds,
                 seed=stable_key("generate", *seed, clip.id) % 2**63,
-                attributes=attributes,
+                conditions=attributes,
                 prompt=codes if prompt_frames else None,
             )
         )

@@ -5,6 +5,7 @@ from dora.hydra import _compare_config
 from dora.xp import _get_sig
 
 from solfa.errors import ConfigError
+from solfa.experiments.compose.overrides import as_overrides
 from tests.experiments.own_folder import make_main
 
 OWN = "solver=own"
@@ -40,6 +41,12 @@ def test_what_changes_the_numbers_changes_the_signature(main):
     overrides = ["seed=4", "optim.epochs=3", "optim.ema=null", "optim.schedule.kind=cosine", "precision=bf16-true"]
     signatures = {main.compose([OWN, *override]).sig for override in ([], *([one] for one in overrides))}
     assert len(signatures) == 1 + len(overrides)
+
+
+def test_settings_by_name_are_the_same_experiment_as_typed_ones(main):
+    named = as_overrides({"solver": "own", "optim": {"epochs": 3, "schedule": {"kind": "cosine"}}, "target": 2.5})
+    typed = [OWN, "optim.epochs=3", "optim.schedule.kind=cosine", "target=2.5"]
+    assert main.compose([*named]).sig == main.compose(typed).sig
 
 
 def test_the_last_of_equal_keys_counts(main):

@@ -3,9 +3,12 @@
 import re
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import QuotedString
 
 from solfa.errors import ConfigError
 from solfa.experiments.compose.overrides import (
+    as_overrides,
     as_typed,
     check_overrides,
     find_groups,
@@ -77,3 +80,30 @@ def test_a_key_without_its_group_is_found_by_its_name():
     base = {"optim": {"epochs": 3, "schedule": {"epochs": 2}}, "seed": 0}
     assert same_name_elsewhere(["epochs=4"], base) == ["optim.epochs", "optim.schedule.epochs"]
     assert same_name_elsewhere(["nothing=4"], base) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(3, -1e-4, True, None, [1, ["x", None]], [{"a": {"b": "y z"}}], {}),
+        *("null", "True", "1", "", "//sig/1", "NaN", "a, b: ~c", 'so "he" said\\', "é\\", "it's"),
+    ],
+)
+def test_a_python_value_is_written_so_that_hydra_reads_the_same_value(value):
+    (text,) = as_overrides({"key": value})
+    check_overrides([text], GROUPS)
+    read = OverridesParser.create().parse_override(text).value()
+    assert unquoted(read) == value
+
+
+def unquoted(value):
+    if isinstance(value, QuotedString):
+        return value.text
+    if isinstance(value, list):
+        return [unquoted(item) for item in value]
+    return {key: unquoted(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def test_a_mapping_is_one_override_for_each_key_in_it():
+    written = [*as_overrides({"solver": "lm/debug", "optim": {"epochs": 1, "schedule": {"kind": "cosine"}}})]
+    assert written == ["solver=lm/debug", "optim.epochs=1", "optim.schedule.kind=cosine"]

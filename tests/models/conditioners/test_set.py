@@ -115,7 +115,7 @@ def test_moves_as_a_module_before_and_after_it_is_fitted(t5):
 
 
 def test_unknown_attribute_is_answered_with_the_nearest(conditioners):
-    with pytest.raises(ConfigError, match=r"'genr': .*did you mean 'genre'"):
+    with pytest.raises(ConfigError, match=r"'genr'.*did you mean 'genre'"):
         conditioners.tokenize([{"genr": "rock"}])
     with pytest.raises(ConfigError, match=r"conditioner genre: .*training data"):
         conditioners.fit({})

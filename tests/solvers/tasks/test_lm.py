@@ -13,8 +13,9 @@ from solfa.errors import ConfigError
 from solfa.generate import data_codec as codes_module
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.export import export_model
-from solfa.generate.model import load_model
+from solfa.generate.model import build_model, load_model
 from solfa.generate.request import ClipRequest
+from solfa.generate.trained_folder import read_trained
 from solfa.models.lm.conditions import Conditions
 from solfa.models.lm.generation import GenerationSettings, generate
 from solfa.models.lm.musicgen_export import export_musicgen
@@ -173,7 +174,7 @@ def test_generate_stage_makes_clips_conditioned_and_begun_as_those_of_the_data(s
     for index, clip in enumerate(listener.heard):
         stored = solver.sources["generate"][index]
         assert clip.audio.shape == (2, 12)
-        assert clip.metadata["attributes"]["genre"] == stored.metadata["genre"]
+        assert clip.metadata["conditions"]["genre"] == stored.metadata["genre"]
         codes = codec.encode(torch.as_tensor(clip.audio)[None]).array[0]
         assert torch.equal(codes[:5].long(), torch.from_numpy(stored.array[:5].astype(np.int64)))
 
@@ -182,7 +183,7 @@ def test_generated_clip_is_what_the_model_generates_for_that_seed(songs: Path, t
     solver = solver_of(tmp_path, lm_values(songs, conditioner=LABELS))
     solver.network.eval().double()  # so that one clip and two are rounded to the same codes
     settings = GenerationSettings(guidance_scale=2.0)
-    requests = [ClipRequest(str(seed), 0.1, seed, attributes={"genre": "up"}) for seed in (5, 6)]
+    requests = [ClipRequest(str(seed), 0.1, seed, conditions={"genre": "up"}) for seed in (5, 6)]
     clips = list(solver.generator().draw(requests, settings.model_dump(), lambda done, total: None))
     conditions = solver.network.conditioners(solver.network.conditioners.tokenize([{"genre": "up"}]))
     with torch.no_grad():
@@ -266,7 +267,7 @@ def test_a_trained_experiment_generates_without_its_data(songs: Path, tmp_path: 
     solver.run()
     values = lm_values(tmp_path / "gone.solfa", conditioner=LABELS)
     (tmp_path / "config.json").write_text(json.dumps(values))
-    alone = load_model(tmp_path).generator
+    alone = build_model(read_trained(tmp_path)).generator
     load_best(solver)
     assert alone.network.conditioners.conditioners["genre"].vocabulary == ("down", "up")
     for name, value in solver.network.state_dict().items():

@@ -243,10 +243,10 @@ def test_keeping_all_only_sorts() -> None:
 
 
 def test_what_the_model_cannot_be_told_gets_a_sentence(trained: WaveformModel) -> None:
-    with pytest.raises(ConfigError, match=r"conditions, found a text"):
+    with pytest.raises(ConfigError, match=r"conditions, found `text`"):
         ask(trained, [ClipRequest("a", 0.1, 0, text="a piano")])
-    with pytest.raises(ConfigError, match=r"conditions, found genre"):
-        ask(trained, [ClipRequest("a", 0.1, 0, attributes={"genre": "jazz"})])
+    with pytest.raises(ConfigError, match=r"found `conditions` \(genre\)"):
+        ask(trained, [ClipRequest("a", 0.1, 0, conditions={"genre": "jazz"})])
     with pytest.raises(ConfigError, match="top_k"):
         ask(trained, [ClipRequest("a", 0.1, 0)], top_k=5)
 

@@ -1,0 +1,39 @@
+"""The options of `generate` and `draw`: how a model draws, instead of how its experiment did."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict, TypeVar
+
+from solfa.config import Config
+from solfa.config.base import parse_parameters
+from solfa.ops.temperature import TemperatureSemantics
+
+C = TypeVar("C", bound=Config)
+
+
+class DrawOptions(TypedDict, total=False):
+    """What can be said about drawing; a model refuses what its kind does not have (`info.sampling` lists its own).
+
+    A generator of your own may have other options; they are fields of its `sampling`.
+    """
+
+    temperature: float
+    """Higher is more varied; 0 always takes the most probable."""
+    top_k: int
+    """Models of codes: keep only the k most probable codes; 0 is off."""
+    top_p: float
+    """Models of codes: keep only the most probable codes that sum to p; 0 is off."""
+    guidance_scale: float
+    """Models of codes: how closely to follow the conditions; 1 is off."""
+    semantics: TemperatureSemantics
+    """Models of waveforms: what a temperature means for a mixture, `heuristic` or `exact`."""
+    reject_lowest: float
+    """Models of waveforms: drop this share of the clips, the least likely."""
+    reject_highest: float
+    """Models of waveforms: drop this share of the clips, the most likely."""
+    sort: bool
+    """Models of waveforms: the most likely clip first, with its rank in its name."""
+
+
+def with_options(sampling: C, options: Mapping[str, Any]) -> C:
+    """Override fields of `sampling`; an error names the option as a parameter."""
+    return parse_parameters(type(sampling), {**sampling.model_dump(), **options})
