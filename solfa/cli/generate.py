@@ -110,24 +110,29 @@ def generate(
     ] = False,
 ) -> None:
     """Generate audio with a trained model."""
-    from solfa.cli.clip_folder import generate_into
+    from solfa.errors import ConfigError
     from solfa.files.free_folder import expect_writable
+
+    # Whatever can be refused is refused before the model and its codec are loaded, which may take a minute.
+    _expect("--weights", weights, ("fp32", "fp16", "int8"))
+    _expect("--format", audio_format, ("wav", "flac", "ogg"))
+    if temperature_kind is not None:
+        _expect("--temperature-kind", temperature_kind, ("heuristic", "exact"))
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out: expected a folder, found the file {out}")
+    expect_writable(out, "choose another `out`")
+
+    from solfa.cli.clip_folder import generate_into
     from solfa.generate.catalogue import find_generator
     from solfa.generate.generator import check_options
     from solfa.generate.model import build_model, find_folder
     from solfa.generate.request import ClipRequest, check_prompts, check_requests
     from solfa.generate.trained_folder import read_solver, read_trained
 
-    # Whatever can be refused is refused before the model and its codec are loaded, which may take a minute.
     folder = find_folder(experiment)
-    _expect("--weights", weights, ("fp32", "fp16", "int8"))
-    _expect("--format", audio_format, ("wav", "flac", "ogg"))
-    if temperature_kind is not None:
-        _expect("--temperature-kind", temperature_kind, ("heuristic", "exact"))
     wanted = ClipRequest("clip", seconds, seed, text, _attributes(values or []), prompt, prompt_seconds)
     requests = _requests(wanted, captions, num)
     _refuse_existing(out, requests, audio_format, overwrite, is_streamed=stream is not False)
-    expect_writable(out, "choose another `out`")
     check_prompts(requests)
     drawing = {"temperature": temperature, "semantics": temperature_kind, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
@@ -192,8 +197,6 @@ def _refuse_existing(
     from solfa.files.id_names import flat_name
     from solfa.ui.partial_clips import partial_path
 
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"--out: expected a folder, found the file {out}")
     names = [f"{flat_name(request.name)}.{extension}" for request in requests for extension in (audio_format, "json")]
     if is_streamed:
         names += [partial_path(out, request.name).name for request in requests]
