@@ -120,9 +120,22 @@ def generate(
     ] = False,
 ) -> None:
     """Generate audio with a trained model."""
-    from solfa.cli.clip_folder import generate_into
     from solfa.cli.state_spaces_options import refuse_key_values
+    from solfa.errors import ConfigError
     from solfa.files.free_folder import expect_writable
+
+    # Whatever can be refused is refused before the model and its codec are loaded, which may take a minute.
+    refuse_key_values([experiment, *context.args], _flags(context))
+    _expect("--format", audio_format, ("wav", "flac", "ogg"))
+    if weights is not None:
+        _expect("--weights", weights, ("fp32", "fp16", "int8"))
+    if semantics is not None:
+        _expect("--semantics", semantics, ("heuristic", "exact"))
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out: expected a folder, found the file {out}")
+    expect_writable(out, "choose another `out`")
+
+    from solfa.cli.clip_folder import generate_into
     from solfa.generate.catalogue import find_generator
     from solfa.generate.generator import check_options
     from solfa.generate.model import find_folder, load_trained
@@ -131,17 +144,11 @@ def generate(
     from solfa.generate.weight_layout import weight_layout
     from solfa.ui.clip_files import ranked_files
 
-    refuse_key_values([experiment, *context.args], _flags(context))
-    # Whatever can be refused is refused before the model and its codec are loaded, which may take a minute.
     folder = find_folder(experiment)
     layout = None if weights is None else weight_layout(weights)
-    _expect("--format", audio_format, ("wav", "flac", "ogg"))
-    if semantics is not None:
-        _expect("--semantics", semantics, ("heuristic", "exact"))
     wanted = ClipRequest("clip", seconds, seed, text, _conditions(conditions or []), prompt, prompt_seconds)
     requests = _requests(wanted, captions, num)
     _refuse_existing(out, requests, audio_format, overwrite, is_streamed=stream is not False)
-    expect_writable(out, "choose another `out`")
     check_prompts(requests)
     ranked = ranked_files(out, [request.name for request in requests])
     drawing = {"temperature": temperature, "semantics": semantics, "top_k": top_k, "top_p": top_p}
@@ -216,8 +223,6 @@ def _refuse_existing(
     from solfa.ui.clip_files import ranked_files
     from solfa.ui.partial_clips import partial_path
 
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"--out: expected a folder, found the file {out}")
     names = [f"{flat_name(request.name)}.{extension}" for request in requests for extension in (audio_format, "json")]
     if is_streamed:
         names += [partial_path(out, request.name).name for request in requests]
