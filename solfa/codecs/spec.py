@@ -35,7 +35,7 @@ def parse_spec(text: str) -> CodecSpec:
     CodecSpec(head='encodec_24khz', options={'num_codebooks': '8'})
     """
     if not text.strip():
-        raise ConfigError("codec: expected a name, a directory or a Hub id, found nothing")
+        raise ConfigError("codec: expected a name, a directory or a Hub id, found an empty name")
     if Path(text).expanduser().exists():
         return CodecSpec(text)
     for colon in reversed([place for place, character in enumerate(text) if character == ":"]):

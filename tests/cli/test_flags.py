@@ -14,8 +14,6 @@ APP = typer.main.get_command(app)
 FLAG = re.compile(r"(?<![\w/-])--[a-z]")
 QUOTED = re.compile(r"`([^`]*)`")
 INSTALL = re.compile(r"pip install \S+")
-BEING_ADDED = {("verify", "--repair")}
-"""Flags of commands that messages name already."""
 NOT_MESSAGES = ("cli/", "ui/html/style.py", "models/sashimi/kernel/library.py")
 """The command line itself, a style sheet, and a compiler's command."""
 
@@ -87,7 +85,7 @@ def wrong_commands(text):
             {"--help", *(flag for one in command.params for flag in one.opts + one.secondary_opts)} if command else ()
         )
         flags = {word.partition("=")[0] for word in words[1:] if word.startswith("-")}
-        if command is None or {(words[0], flag) for flag in flags - set(known)} - BEING_ADDED:
+        if command is None or flags - set(known):
             yield quoted
 
 

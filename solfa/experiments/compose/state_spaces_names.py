@@ -38,7 +38,7 @@ _HERE: Mapping[str, Callable[[str], str]] = {
     "dataset.path": _renamed("dset.train.path"),
     "dataset.data_dir": _renamed("dset.train.path"),
     "trainer.max_epochs": _renamed("optim.epochs"),
-    "trainer.devices": lambda value: f"--ddp-workers {value}",
+    "trainer.devices": lambda value: f"`solfa train --ddp-workers {value}`",
     "trainer.accumulate_grad_batches": _renamed("optim.accumulate"),
     "trainer.gradient_clip_val": _renamed("optim.clip_norm"),
     "trainer.precision": _renamed("precision"),
