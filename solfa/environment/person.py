@@ -3,9 +3,9 @@
 Containers and batch jobs often start without USER or HOME, so each has a second way to be found.
 """
 
-import importlib.util
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def home_directory(environ: Mapping[str, str]) -> Path:
 
 def _on_record(field: str) -> str | None:
     """Ask the system's user database, which has no entry for a number that a container made up."""
-    if importlib.util.find_spec("pwd") is None:
+    if sys.platform == "win32":
         return None
     import pwd
 

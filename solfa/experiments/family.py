@@ -9,6 +9,7 @@ the children, who watch the other end (`watch_parent`), ask themselves to stop.
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -16,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
+
+from solfa.errors import ConfigError
 
 GRACE_SECONDS = 60.0
 """How long a child may take to save its state."""
@@ -62,6 +65,8 @@ class Family:
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path | None = None) -> Child:
         """Start a child; with `output`, what it prints goes there."""
+        if sys.platform == "win32":
+            raise ConfigError("several processes need Linux or macOS, found Windows; run them in WSL")
         with (output or Path(os.devnull)).open("ab") as file:
             child = subprocess.Popen(
                 list(arguments),
@@ -87,10 +92,15 @@ class Family:
             time.sleep(0.02)
         for child in asked:
             if child.poll() is None:
-                # The whole group: also what the child started, such as its data workers.
                 with suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
+                    _kill_group(child.pid)
                 child.wait()
+
+
+def _kill_group(leader: int) -> None:
+    """End a process and what it started, such as its data workers."""
+    if sys.platform != "win32":  # where none is started
+        os.killpg(leader, signal.SIGKILL)
 
 
 def watch_parent(environment: MutableMapping[str, str], grace_seconds: float = GRACE_SECONDS) -> None:
@@ -106,6 +116,6 @@ def watch_parent(environment: MutableMapping[str, str], grace_seconds: float = G
             os.read(watched, 1)  # returns only when the other end is closed: nothing is ever written
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(grace_seconds)
-        os.killpg(0, signal.SIGKILL)
+        _kill_group(0)
 
     threading.Thread(target=wait, name="watch-parent", daemon=True).start()

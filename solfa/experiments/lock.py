@@ -3,11 +3,11 @@
 The lock is the system's, so it is gone with the process that held it, however that ended.
 """
 
-import fcntl
 import json
 import logging
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +22,10 @@ logger = logging.getLogger(__name__)
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold an experiment's folder; refuse if another process does."""
+    if sys.platform == "win32":
+        raise ConfigError(f"{folder}: experiments need Linux or macOS, found Windows; run them in WSL")
+    import fcntl
+
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("a+") as file:
         try:

@@ -8,6 +8,7 @@ A process killed between any two of these steps leaves at most a temporary file.
 import errno
 import os
 import secrets
+import sys
 from pathlib import Path
 
 from solfa.files.crash import crash_point
@@ -27,7 +28,12 @@ def temporary_path(root: Path, name: str) -> Path:
 
 def sync(path: Path) -> None:
     """Make a file's content, or a directory's list of names, survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
+    if sys.platform == "win32":
+        if path.is_dir():
+            return  # no directory can be opened there; NTFS keeps a journal of its names
+        descriptor = os.open(path, os.O_RDWR)  # what is open for reading only cannot be synced there
+    else:
+        descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -7,13 +7,14 @@ _solfa_export.json    whose export this is; written first, says `complete` last
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from solfa.errors import ConfigError
 from solfa.files.crash import crash_point
-from solfa.files.publish import publish, replace_atomically
+from solfa.files.publish import publish, replace_atomically, sync
 from solfa.store.export.marker import MARKER, Marker, is_export, read_marker
 from solfa.store.schema import record_bytes
 
@@ -67,7 +68,11 @@ class OutFolder:
     def complete(self, marker: Marker) -> None:
         """Say that everything is there."""
         shutil.rmtree(self.root / _TEMPORARY, ignore_errors=True)
-        os.sync()
+        if sys.platform == "win32":  # which cannot sync everything at once
+            for path in self.root.rglob("*"):
+                sync(path)
+        else:
+            os.sync()
         crash_point("export:before-complete")
         finished = record_bytes(marker.model_copy(update={"complete": True}))
         if (self.root / MARKER).read_bytes() != finished:
