@@ -14,10 +14,9 @@ OWN_CGROUPS = Path("/proc/self/cgroup")
 
 def host_memory() -> int:
     """Return the bytes of main memory that this process can have at most; on Windows nobody asks, so it is no limit."""
-    try:
-        import resource
-    except ImportError:
+    if sys.platform == "win32":
         return sys.maxsize
+    import resource
 
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
@@ -71,12 +70,14 @@ def device_memory(device: str, index: int = 0) -> int:
 
 
 def peak_memory() -> int:
-    """Return the most bytes that this process has used so far: of its GPU if it computes there, else of main memory."""
-    import resource
-
+    """Return the most bytes that this process has used so far, of its GPU if it computes there; 0 if unknown."""
     import torch
 
     if torch.cuda.is_available() and torch.cuda.memory_allocated():
         return int(torch.cuda.max_memory_allocated())
+    if sys.platform == "win32":
+        return 0
+    import resource
+
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import stat
+import sys
 import threading
 import time
 from pathlib import Path
@@ -38,10 +39,15 @@ def live_leases(root: Path) -> list[int]:
     return [int(number) for number, path in numbered if re.fullmatch("[0-9]+", number) and _is_fresh(path)]
 
 
+# A dataset of somebody else may have anything in a lease's place: links are not followed, pipes not waited for.
+_READ = os.O_RDONLY
+if sys.platform != "win32":
+    _READ |= os.O_NONBLOCK | os.O_NOFOLLOW
+
+
 def _is_fresh(path: Path) -> bool:
     try:
-        # A dataset of somebody else may have anything in its place: links are not followed, pipes not waited for.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        descriptor = os.open(path, _READ)
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -67,6 +73,8 @@ def _is_dead(owner: str) -> bool:
     host, _, pid = owner.partition(" ")
     if host != platform.node() or not pid.isdigit():
         return False
+    if sys.platform == "win32":
+        return False  # os.kill with 0 does not ask there, it sends Ctrl-C; only the age tells
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:

@@ -5,19 +5,28 @@ holder and is emptied when a run ends in an orderly way: if nobody holds the loc
 killed.
 """
 
-import fcntl
 import json
 import logging
 import os
 import platform
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from solfa.errors import ConfigError, StoreError
 from solfa.xp.layout import LOCK
+
+_flock: Callable[[int, int], None] | None = None
+"""What Windows does not have."""
+_NOFOLLOW = _LOCK_ALONE = _LOCK_TOGETHER = 0
+if sys.platform != "win32":
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
+
+    _flock = flock
+    _NOFOLLOW, _LOCK_ALONE, _LOCK_TOGETHER = os.O_NOFOLLOW, LOCK_EX | LOCK_NB, LOCK_SH | LOCK_NB
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +56,8 @@ class LockState:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock an experiment's folder; refuse if another process holds it."""
+    if _flock is None:
+        raise ConfigError(f"{folder}: experiments need Linux or macOS, found Windows; run them in WSL")
     folder.mkdir(parents=True, exist_ok=True)
     with os.fdopen(_open(folder / LOCK), "r+") as file:
         try:
@@ -69,12 +80,14 @@ def locked(folder: Path) -> Iterator[None]:
 
 def read_lock(folder: Path) -> LockState:
     """Find out who runs an experiment, without getting in the way of a run that starts now."""
+    if _flock is None:
+        return LockState()
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | _NOFOLLOW)
     except OSError:  # it never ran, or whatever is there is not a lock
         return LockState()
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        _flock(descriptor, _LOCK_TOGETHER)
     except BlockingIOError:
         return _holder(folder, True)
     except OSError:
@@ -87,10 +100,11 @@ def read_lock(folder: Path) -> LockState:
 
 def _take(descriptor: int) -> None:
     """Take the lock, or raise BlockingIOError if somebody keeps it."""
+    assert _flock is not None
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return _flock(descriptor, _LOCK_ALONE)
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise
@@ -99,7 +113,7 @@ def _take(descriptor: int) -> None:
 
 def _open(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        return os.open(path, os.O_RDWR | os.O_CREAT | _NOFOLLOW, 0o666)
     except OSError:
         if path.is_symlink():
             raise StoreError(f"{path}: expected the lock of an experiment, found a link; remove the link") from None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RUN_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-ALL_PAGES = [*RUN_PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+ALL_PAGES = [*RUN_PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "RELEASING.md", "CHANGELOG.md"))]
 
 MODEL, CODEC = "899630c8", "5eba57e0"
 """The experiments that pages and docstrings name: a language model that is told a caption, and a codec."""

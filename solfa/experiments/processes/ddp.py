@@ -94,7 +94,8 @@ def _failure(rank: int, code: int, logs: Sequence[Path | None], folder: Path) ->
     """Report which process failed, unless it was the first, which reports for itself; return the exit code."""
     if code < 0 or logs[rank] is not None:
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        how += ", as the system does to a process when memory runs out" if code == -signal.SIGKILL else ""
+        if sys.platform != "win32" and code == -signal.SIGKILL:
+            how += ", as the system does to a process when memory runs out"
         where = f"; its output is in {logs[rank]}" if logs[rank] else ""
         sentence = f"process {rank} of {len(logs)} ended {how}, so the others were stopped{where}"
         sys.stderr.write(f"solfa: {sentence}\n")
