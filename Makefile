@@ -66,11 +66,8 @@ layers:
 	$(PYTHON) docs/hooks/layers.py
 
 # torch comes first and alone: with it in place no other package pulls a CUDA build.
-# Which versions are installed: a file of them, or with `CONSTRAINTS=` the newest.
-CONSTRAINTS ?= constraints.txt
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
-	$(INSTALL) $(addprefix --index-url ,$(TORCH_INDEX)) $$(grep '^torch==' constraints.txt)
-TORCH = $(addprefix --index-url ,$(TORCH_INDEX)) $(if $(CONSTRAINTS),$(shell grep '^torch==' $(CONSTRAINTS)),torch)
+$(VENV)/.torch: $(CONSTRAINTS) | $(BIN)/python
+	$(INSTALL) $(TORCH)
 	touch $@
 
 $(BIN)/python:

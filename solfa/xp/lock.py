@@ -11,7 +11,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +19,9 @@ from pathlib import Path
 from solfa.errors import ConfigError, StoreError
 from solfa.xp.layout import LOCK
 
-_flock: Callable[[int, int], None] | None = None
-"""What Windows does not have."""
-_NOFOLLOW = _LOCK_ALONE = _LOCK_TOGETHER = 0
+_NOFOLLOW = 0
 if sys.platform != "win32":
-    from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
-
-    _flock = flock
-    _NOFOLLOW, _LOCK_ALONE, _LOCK_TOGETHER = os.O_NOFOLLOW, LOCK_EX | LOCK_NB, LOCK_SH | LOCK_NB
+    _NOFOLLOW = os.O_NOFOLLOW
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +51,7 @@ class LockState:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock an experiment's folder; refuse if another process holds it."""
-    if _flock is None:
+    if sys.platform == "win32":
         raise ConfigError(f"{folder}: experiments need Linux or macOS, found Windows; run them in WSL")
     folder.mkdir(parents=True, exist_ok=True)
     with os.fdopen(_open(folder / LOCK), "r+") as file:
@@ -80,14 +75,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 def read_lock(folder: Path) -> LockState:
     """Find out who runs an experiment, without getting in the way of a run that starts now."""
-    if _flock is None:
-        return LockState()
     try:
         descriptor = os.open(folder / LOCK, os.O_RDONLY | _NOFOLLOW)
     except OSError:  # it never ran, or whatever is there is not a lock
         return LockState()
     try:
-        _flock(descriptor, _LOCK_TOGETHER)
+        _flock(descriptor, alone=False)
     except BlockingIOError:
         return _holder(folder, True)
     except OSError:
@@ -100,15 +93,23 @@ def read_lock(folder: Path) -> LockState:
 
 def _take(descriptor: int) -> None:
     """Take the lock, or raise BlockingIOError if somebody keeps it."""
-    assert _flock is not None
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
-            return _flock(descriptor, _LOCK_ALONE)
+            return _flock(descriptor, alone=True)
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.02)
+
+
+def _flock(descriptor: int, *, alone: bool) -> None:
+    if sys.platform == "win32":
+        raise OSError("Windows has no such locks")
+    else:  # noqa: RET506 - so that type checkers leave it out on Windows
+        import fcntl
+
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
 
 
 def _open(path: Path) -> int:
