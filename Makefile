@@ -3,9 +3,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Which versions are installed: a file of them, or with `CONSTRAINTS=` the newest.
+CONSTRAINTS ?= constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
+# An index of CPU builds of torch, where the usual one gives a build for CUDA.
+TORCH_INDEX ?=
+TORCH := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $(if $(CONSTRAINTS),$(shell grep '^torch==' $(CONSTRAINTS)),torch)
 
-.PHONY: demo test test-fast test-random test-benchmarks lint unit format docs layers clean
+.PHONY: demo test test-fast test-random test-benchmarks test-lowest lint lint-platforms unit format docs layers package clean
 
 demo: $(VENV)/.run
 	$(BIN)/solfa demo
@@ -30,11 +35,20 @@ SEED ?= $(shell date +%s)
 test-random: $(VENV)/.dev
 	$(BIN)/pytest -p randomly --randomly-seed=$(SEED) -m "slow or not slow"
 
+# With the lowest versions that pyproject.toml allows, in an environment of their own.
+test-lowest:
+	$(MAKE) test-fast VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What mypy says of the branches for other systems.
+lint-platforms: $(VENV)/.dev
+	$(BIN)/mypy --platform win32 --no-warn-unreachable
+	$(BIN)/mypy --platform darwin
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -49,9 +63,9 @@ layers:
 	$(PYTHON) docs/hooks/layers.py
 
 # torch comes first and alone: with it in place no other package pulls a CUDA build.
-$(VENV)/.torch: constraints.txt
+$(VENV)/.torch: $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) $$(grep '^torch==' constraints.txt)
+	$(INSTALL) $(TORCH)
 	touch $@
 
 $(VENV)/.run: $(VENV)/.torch pyproject.toml
@@ -68,5 +82,23 @@ $(VENV)/.docs: $(VENV)/.torch pyproject.toml
 	$(INSTALL) -e ".[docs]"
 	touch $@
 
+# What would be published: built, then used in an environment of its own, away from the sources.
+package: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(MAKE) try-package VENV=.venv-package
+
+.PHONY: try-package
+try-package: $(VENV)/.torch
+	$(INSTALL) --force-reinstall --no-deps dist/*.whl
+	$(INSTALL) dist/*.whl
+	$(BIN)/python -m pip check
+	folder=$$(mktemp -d) && cd $$folder && export PATH="$(abspath $(BIN)):$$PATH" && \
+	  solfa --help && solfa demo && \
+	  SOLFA_DORA_DIR=$$folder/runs solfa train solver=lm/debug && \
+	  XDG_CACHE_HOME=$$folder python -c "import solfa.models.sashimi.kernel.library as it; it.load_kernel()" && \
+	  rm -r $$folder
+
 clean:
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-lowest .venv-package build dist site \
+	  .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,5 +1,5 @@
-"""Pages of the site that are not in docs/: README, CONTRIBUTING, CHANGELOG, LICENSE and the recipes, read from where
-GitHub shows them; and links and fences of all pages, from what GitHub understands to what MkDocs does."""
+"""Pages of the site that are not in docs/: README, CONTRIBUTING, RELEASING, CHANGELOG, LICENSE and the recipes, read
+from where GitHub shows them; and links and fences of all pages, from what GitHub understands to what MkDocs does."""
 
 import posixpath
 import re
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 OUTSIDE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
+    "RELEASING.md": "releasing.md",
     "CHANGELOG.md": "changelog.md",
     "LICENSE": "license.md",
     **{

@@ -49,7 +49,8 @@ def _start(job: Job, environment: Mapping[str, str]) -> "subprocess.Popen[str]":
         start_new_session=os.name == "posix",
     )
     assert process.stdin is not None
-    process.stdin.write(job.model_dump_json() + "\n")
+    # In ASCII, as the reports are: what other letters become in a pipe depends on the system's settings.
+    process.stdin.write(json.dumps(job.model_dump(mode="json")) + "\n")
     process.stdin.flush()
     return process
 

@@ -3,9 +3,9 @@
 Containers and batch jobs often start without USER or HOME, so there is a fallback for each.
 """
 
-import importlib.util
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def home_directory(environ: Mapping[str, str]) -> Path:
 
 def _on_record(field: str) -> str | None:
     """Ask the system's user database, which has no entry for a user id that a container made up."""
-    if importlib.util.find_spec("pwd") is None:
+    if sys.platform == "win32":
         return None
     import pwd
 

@@ -12,6 +12,7 @@ import errno
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -38,7 +39,7 @@ def expect_real_folder(folder: Path) -> None:
 def remove_files(folder: Path, names: Iterable[str]) -> None:
     """Remove files of a folder by name, never through a link in its place."""
     expect_real_folder(folder)
-    if os.unlink not in os.supports_dir_fd:
+    if sys.platform == "win32":  # which has no names relative to an open folder
         for name in names:
             (folder / name).unlink(missing_ok=True)
         return
@@ -62,7 +63,12 @@ def temporary_path(root: Path, name: str) -> Path:
 
 def sync(path: Path) -> None:
     """Make a file's content, or a directory's list of names, survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
+    if sys.platform == "win32":
+        if path.is_dir():
+            return  # a directory cannot be opened there; NTFS keeps a journal of its names
+        descriptor = os.open(path, os.O_RDWR)  # what is open only for reading cannot be synced there
+    else:
+        descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -6,6 +6,7 @@ needed for correctness: if clocks are wrong or a lease is lost, a shard is encod
 
 import os
 import platform
+import sys
 import threading
 import time
 from pathlib import Path
@@ -51,6 +52,8 @@ def _is_dead(owner: str) -> bool:
     host, _, pid = owner.partition(" ")
     if host != platform.node() or not pid.isdigit():
         return False
+    if sys.platform == "win32":
+        return False  # os.kill with 0 does not ask there, it sends Ctrl-C; only the age tells
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:

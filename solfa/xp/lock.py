@@ -3,11 +3,11 @@
 It is an operating system lock, so it goes away with the process that held it, however that ended.
 """
 
-import fcntl
 import json
 import logging
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +21,10 @@ logger = logging.getLogger(__name__)
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock an experiment's folder; refuse if another process holds it."""
+    if sys.platform == "win32":
+        raise ConfigError(f"{folder}: experiments need Linux or macOS, found Windows; run them in WSL")
+    import fcntl
+
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("a+") as file:
         try:

@@ -6,6 +6,7 @@ Only regular files are ever opened: a FIFO would block forever, a device may nev
 import io
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,14 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
+
+
+# O_NONBLOCK: should the file have become a FIFO since it was looked at, opening it still returns.
+# O_BINARY is Windows': without it, line ends are translated and a byte 26 ends the file.
+if sys.platform == "win32":
+    _OPEN = os.O_RDONLY | os.O_BINARY | os.O_NOINHERIT
+else:
+    _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class ByteRange(io.RawIOBase):
@@ -48,7 +57,7 @@ class ByteRange(io.RawIOBase):
         wanted = max(0, min(count - len(prefix), self.size - position))
         if not wanted:
             return prefix
-        return prefix + os.pread(self.descriptor, wanted, self.offset + position - len(self.prefix))
+        return prefix + _read_at(self.descriptor, wanted, self.offset + position - len(self.prefix))
 
     def readinto(self, buffer: "memoryview[int] | bytearray", /) -> int:  # type: ignore[override]
         try:
@@ -74,6 +83,13 @@ class ByteRange(io.RawIOBase):
 
     def tell(self) -> int:
         return self._position
+
+
+def _read_at(descriptor: int, count: int, position: int) -> bytes:
+    if sys.platform == "win32":  # which has no pread; each range is read by one thread, so the position is its own
+        os.lseek(descriptor, position, os.SEEK_SET)
+        return os.read(descriptor, count)
+    return os.pread(descriptor, count, position)
 
 
 def regular_file_fault(path: Path) -> str | None:
@@ -105,8 +121,7 @@ def open_range(location: Location) -> Iterator[ByteRange]:
             "store it as a separate file"
         )
     try:
-        # O_NONBLOCK: if the file has become a FIFO since it was checked, opening it still returns.
-        descriptor = os.open(location.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(location.path, _OPEN)
     except OSError as error:
         raise AudioError(_reason(error)) from None
     try:

@@ -9,6 +9,7 @@ children watch the other end (`watch_parent`) and stop themselves.
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from solfa.environment.parent_watch import end_with_parent
+from solfa.errors import ConfigError
 
 GRACE_SECONDS = 60.0
 """How long a child may take to save its state."""
@@ -63,6 +65,8 @@ class Family:
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path | None = None) -> Child:
         """Start a child; its output is appended to `output`, if given."""
+        if sys.platform == "win32":
+            raise ConfigError("several processes need Linux or macOS, found Windows; run them in WSL")
         with (output or Path(os.devnull)).open("ab") as file:
             child = subprocess.Popen(
                 list(arguments),
@@ -88,10 +92,15 @@ class Family:
             time.sleep(0.02)
         for child in asked:
             if child.poll() is None:
-                # The whole group, including whatever the child started, such as its data workers.
                 with suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
+                    _kill_group(child.pid)
                 child.wait()
+
+
+def _kill_group(leader: int) -> None:
+    """End a process and what it started, such as its data workers."""
+    if sys.platform != "win32":  # where none is started
+        os.killpg(leader, signal.SIGKILL)
 
 
 def watch_parent(environment: MutableMapping[str, str], grace_seconds: float = GRACE_SECONDS) -> None:
@@ -109,6 +118,6 @@ def watch_parent(environment: MutableMapping[str, str], grace_seconds: float = G
     def stop() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(grace_seconds)
-        os.killpg(0, signal.SIGKILL)
+        _kill_group(0)
 
     end_with_parent(until_gone, stop)

@@ -7,6 +7,7 @@ _solfa_export.json    which dataset this is an export of; written first, marked 
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -14,7 +15,7 @@ from typing import IO
 from solfa.errors import ConfigError
 from solfa.files.crash_points import crash_point
 from solfa.files.free_folder import expect_free
-from solfa.files.whole_files import publish, replace_atomically
+from solfa.files.whole_files import publish, replace_atomically, sync
 from solfa.store.export.marker import MARKER, Marker, is_export, read_marker
 from solfa.store.schema import record_bytes
 
@@ -68,7 +69,11 @@ class OutFolder:
     def complete(self, marker: Marker) -> None:
         """Mark the export as complete."""
         shutil.rmtree(self.root / _TEMPORARY, ignore_errors=True)
-        os.sync()
+        if sys.platform == "win32":  # which cannot sync everything at once
+            for path in self.root.rglob("*"):
+                sync(path)
+        else:
+            os.sync()
         crash_point("export:before-complete")
         finished = record_bytes(marker.model_copy(update={"complete": True}))
         if (self.root / MARKER).read_bytes() != finished:

@@ -2,6 +2,7 @@
 
 import ctypes
 import mmap
+import sys
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -62,7 +63,7 @@ def joined(parts: Sequence[Float32[Tensor, "_"]]) -> tuple[Float32[Tensor, "_"],
     sizes = [part.numel() for part in parts]
     num_bytes = max(1, sum(sizes)) * 4
     memory = mmap.mmap(-1, num_bytes + _HUGE_PAGE)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
+    if sys.platform == "linux" and hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
     whole = np.frombuffer(memory, dtype=np.float32)
     begin = -whole.ctypes.data % _HUGE_PAGE // 4
