@@ -274,7 +274,7 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [("inf", "seconds.*found inf"), ("nan", "'--seconds'"), ("0", "'--seconds'")],
+    [("inf", "seconds.*found inf"), ("nan", "'--seconds'|seconds.*found nan"), ("0", "'--seconds'")],
 )
 def test_a_length_that_is_no_length_is_refused(seconds: str, words: str, generate: SolfaMain) -> None:
     code, output = generate("1abe1000", seconds=seconds)

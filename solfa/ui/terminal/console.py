@@ -93,7 +93,8 @@ class Bar:
 
     def stop(self) -> None:
         """Remove the bar."""
-        self._progress.stop()
+        if not self._progress.disable:  # rich before 14.3 prints an empty line even for a bar that was never shown
+            self._progress.stop()
 
 
 @contextmanager
