@@ -183,10 +183,11 @@ def test_byte_range_of_a_larger_file_reads_like_a_file(tmp_path):
         assert np.array_equal(read_span(member, info, 5_000, 15_000, 24000, 1), expected)
 
 
-def write_with_av(path, codec, rate, options=None):
+def write_with_av(path, codec, rate, options=None, title=None):
     av = pytest.importorskip("av")
     audio = tone(5 * rate + 77, 2, rate).T
     with av.open(str(path), "w") as container:
+        container.metadata.update({"title": title} if title else {})
         stream = container.add_stream(codec, rate=rate, layout="stereo", options=options or {})
         for start in range(0, audio.shape[1], 1024):
             block = np.ascontiguousarray(audio[:, start : start + 1024])
@@ -218,6 +219,18 @@ def test_containers_of_the_av_extra_read_like_the_rest(tmp_path, name, codec, ra
     for start in (0, 100, rate, 3 * rate + 1, info.num_samples - 500):
         stop = min(start + 3000, info.num_samples)
         assert np.array_equal(read_span(location, info, start, stop, rate, 2), whole[:, start:stop])
+
+
+def test_tags_that_are_not_utf_8_are_no_fault_of_the_sound(tmp_path):
+    write_with_av(tmp_path / "x.webm", "libopus", 48000, title="Any title")
+    content = (tmp_path / "x.webm").read_bytes()
+    assert b"Any title" in content
+    tagged = place(tmp_path, content.replace(b"Any title", b"\xff\xfe\xe9 title"), "tagged.webm")
+    whole = Location(tmp_path / "x.webm", format_hint=".webm")
+    assert probe(tagged) == probe(whole)
+    assert np.array_equal(
+        read_span(tagged, probe(tagged), 0, 9_000, 48000, 2), read_span(whole, probe(whole), 0, 9_000, 48000, 2)
+    )
 
 
 def test_a_file_is_read_by_its_path_whole_or_in_part(tmp_path):

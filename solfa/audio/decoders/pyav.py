@@ -44,12 +44,17 @@ def _open(file: ByteRange) -> Iterator[tuple[Any, Any]]:
         raise AudioError("needs PyAV to be decoded: pip install solfa[av]") from None
     try:
         file.seek(0)
-        with av.open(file, metadata_errors="replace") as container:
+        with av.open(file, **_lenient(av.__version__)) as container:
             if not container.streams.audio:
                 raise AudioError("holds no audio stream")
             yield container, container.streams.audio[0]
     except (av.FFmpegError, ValueError) as error:
         raise AudioError(f"cannot be decoded: {file.fault or getattr(error, 'strerror', None) or error}") from None
+
+
+def _lenient(version: str) -> dict[str, Any]:
+    """Let tags that are not UTF-8 pass: they say nothing of the sound. From 19 on PyAV does so, and has no option."""
+    return {} if int(version.partition(".")[0]) >= 19 else {"metadata_errors": "replace"}
 
 
 def _samples(frame: Any) -> Samples:
