@@ -9,6 +9,7 @@ import hashlib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -26,6 +27,15 @@ settings.load_profile("solfa")
 # One thread each, here and in what tests start: tiny operations gain nothing from a second one, and two processes of
 # two threads on two cores spend most of their time waiting for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell that starts the tests in the background, or `nohup`, has some signals ignored; tests send them.
+for name, handler in {
+    "SIGINT": signal.default_int_handler,
+    "SIGHUP": signal.SIG_DFL,
+    "SIGTERM": signal.SIG_DFL,
+}.items():
+    if (number := getattr(signal, name, None)) is not None and signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 @pytest.hookimpl(optionalhook=True)
