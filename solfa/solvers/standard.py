@@ -21,7 +21,7 @@ from solfa.environment.stop_signals import Stopped
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator
 from solfa.generate.request import ClipRequest
-from solfa.solvers.base import BaseSolver
+from solfa.solvers.base_solver import BaseSolver
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
 from solfa.solvers.fabric.devices import gather_objects
 from solfa.solvers.loop.agreement import agree
