@@ -122,6 +122,7 @@ def test_every_tensor_is_accounted_for(tmp_path: Path, change: Any, told: str) -
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_tensor_that_is_gone_or_of_another_shape_never_goes_unnoticed() -> None:
     net = Original(n_layers=1, pool=(2,))
     state = random_state(net)
