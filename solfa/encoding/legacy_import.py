@@ -13,6 +13,7 @@ from pydantic import Field
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.dataset_config import heard_by
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.protocol import Codec
 from solfa.config import Config, parse_config
@@ -99,6 +100,8 @@ def import_legacy(
             f"for codes, codebook_size, found {'neither' if codec is None else 'both'}; give exactly one of the two"
         )
     opened = open_source(source, trust_code=trust_code) if isinstance(source, str | Path) else source
+    if opened is not None:
+        opened = heard_by(opened, info.array.sample_rate, info.array.num_channels)
     recordings = None if opened is None else RecordingIndex(opened.recordings())
     clips = _Clips(found, info.array, recordings, leave_out_failed, leave_out_unmatched)
     notes = ["no codec was given, so `solfa encode` cannot continue this dataset"] if facts else []

@@ -2,7 +2,8 @@
 
 A `custom_metadata_module` is the user's own Python, and runs only if the user trusts it: the config may come from
 somebody else. It is called once per recording, while the source is listed, with what stable-audio-tools passes it:
-`info` (path, relpath, sample_rate, seconds_total, ...) and `audio`, which is decoded only if the module uses it.
+`info` (path, relpath, sample_rate, seconds_total, ...) and `audio`, a tensor at the model's rate and channels, which is
+decoded only if the function uses it.
 """
 
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from solfa.audio.recording import AudioSource, Recording
-from solfa.audio.sources.custom_metadata import CustomMetadata, load_custom_metadata
+from solfa.audio.sources.custom_metadata import CustomMetadata, Hearing, load_custom_metadata
 from solfa.audio.sources.folder import FolderSource
 from solfa.audio.sources.folder_walk import is_tar_name
 from solfa.audio.sources.location import locate_recording, uri_below
@@ -67,10 +68,26 @@ class DatasetConfigSource:
                     key = f"{escape_path(collection.id)}/{recording.key}"
                     yield replace(described, key=key, uri=uri)
 
+    def heard_by(self, sample_rate: int, num_channels: int) -> "DatasetConfigSource":
+        """Let the functions hear recordings at a model's rate and channels."""
+        hearing = Hearing(sample_rate, num_channels)
+        collections = (
+            replace(collection, custom_metadata=replace(collection.custom_metadata, hearing=hearing))
+            if collection.custom_metadata
+            else collection
+            for collection in self.collections
+        )
+        return replace(self, collections=tuple(collections))
+
     def _describe(self, collection: Collection, recording: Recording, base: Path) -> Recording | None:
         if collection.custom_metadata is None or recording.error is not None:
             return recording
         return collection.custom_metadata.describe(recording, locate_recording(base, recording))
+
+
+def heard_by(source: AudioSource, sample_rate: int, num_channels: int) -> AudioSource:
+    """Let the functions of a dataset config hear recordings as a model does; other sources stay as they are."""
+    return source.heard_by(sample_rate, num_channels) if isinstance(source, DatasetConfigSource) else source
 
 
 def open_dataset_config(path: Path, audio_root: Path | None, *, trust_code: bool = False) -> DatasetConfigSource:
