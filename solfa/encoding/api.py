@@ -169,6 +169,7 @@ def _report(root: Path, totals: Totals, planning: PlanningReport, elapsed_second
         new_seconds=totals.seconds,
         codec_share=totals.codec_seconds / totals.wall_seconds if totals.wall_seconds else 0.0,
         changed=planning.changed,
+        unplaced=planning.unplaced,
         failures=open_dataset(root).failures(),
         resampled=summary.resampled,
         mixed_down=summary.mixed_down,

@@ -38,7 +38,7 @@ def write_stable_audio(job: ExportJob) -> None:
     job.folder.put(FILE_LIST, file_list(item_name(index) for index in range(len(job.dataset))))
     if job.pad_frames:
         job.notes.append(
-            f"clips have at least {job.pad_frames} frames: readers stack them with \"latent_crop_length\": "
+            f'clips have at least {job.pad_frames} frames: readers stack them with "latent_crop_length": '
             f"{job.pad_frames} or less in the dataset config"
         )
 
@@ -48,9 +48,7 @@ def file_list(items: Iterable[str]) -> bytes:
     return "".join(f"{item}.npy\n" for item in items).encode()
 
 
-def _padded(
-    array: np.ndarray[Any, Any], num_frames: int, silence: np.ndarray[Any, Any] | None
-) -> np.ndarray[Any, Any]:
+def _padded(array: np.ndarray[Any, Any], num_frames: int, silence: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     """Fill up `[T, W]` with the frames that silence has in these places, as if the audio had been padded."""
     if len(array) >= num_frames:
         return array
