@@ -165,8 +165,8 @@ def print_report(report: "EncodeReport") -> None:
     print_failures([(failed.name, failed.error) for failed in report.failed_recordings])
     if report.unplaced:
         console.print(
-            f"[yellow]{plural(report.unplaced, 'recording')} with imported clips[/] that do not say which part they are: "
-            "nothing was added to what was imported; to be sure that all is there, encode into a new dataset",
+            f"[yellow]{plural(report.unplaced, 'recording')} with imported clips[/] that do not say which part they "
+            "are: nothing was added to what was imported; to be sure that all is there, encode into a new dataset",
             soft_wrap=True,
             highlight=False,
         )

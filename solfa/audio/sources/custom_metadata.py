@@ -36,12 +36,15 @@ class Hearing(NamedTuple):
     num_channels: int = 0
 
 
+AS_IT_IS = Hearing()
+
+
 @dataclass(frozen=True)
 class CustomMetadata:
     """The user's function."""
 
     function: Callable[[dict[str, Any], "Tensor"], Mapping[str, Any]]
-    hearing: Hearing = Hearing()
+    hearing: Hearing = AS_IT_IS
 
     def describe(self, recording: Recording, location: Location) -> Recording | None:
         """Add the metadata the function returns; None if it rejects the recording, with an error if it fails."""

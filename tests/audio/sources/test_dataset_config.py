@@ -143,7 +143,7 @@ def test_the_function_gets_a_tensor_at_the_rate_and_channels_of_the_model(tmp_pa
 
 def test_only_a_function_that_cannot_look_at_the_audio_does_without_it():
     def info_only(info, audio):
-        return {"prompt": info["relpath"], **{"audio": 1}}
+        return {"prompt": info["relpath"], "audio": 1}
 
     def nested(info, audio):
         return {"peak": max(abs(value) for value in [0] if audio is not None)}
