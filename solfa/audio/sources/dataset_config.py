@@ -6,7 +6,9 @@ somebody else. It is called once per recording, while the source is listed, with
 decoded only if the function uses it.
 """
 
-from collections.abc import Iterator
+import re
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -102,7 +104,9 @@ def open_dataset_config(path: Path, audio_root: Path | None, *, trust_code: bool
     if config.dataset_type == "pre_encoded":
         raise ConfigError(f"{where}: contains latents that are already encoded; load them with `solfa import`")
     if config.dataset_type == "s3":
-        raise ConfigError(f"{where}: dataset_type 's3' is not supported; copy the tars here and use 'wds' with a path")
+        raise ConfigError(
+            f"{where}: dataset_type: expected 'wds' and tars on disk, found 's3'; {_copy(config.datasets)}"
+        )
     if not config.datasets:
         raise ConfigError(f"{where}: datasets: expected at least one entry with an id and a path, found none")
     ids = [entry.id for entry in config.datasets]
@@ -119,7 +123,7 @@ def _open_collection(
     here = f"{where}: dataset {entry.id!r}"
     if entry.path is None or entry.s3_path is not None or entry.path.startswith("s3://"):
         raise ConfigError(
-            f"{here}: expected a local path, found {entry.s3_path or entry.path or 'none'!r}; copy it here first"
+            f"{here}: expected a local path, found {entry.s3_path or entry.path or 'none'!r}; {_copy([entry])}"
         )
     path = _find(entry.path, bases, here)
     custom = _find(entry.custom_metadata_module, bases, here) if entry.custom_metadata_module else None
@@ -138,6 +142,21 @@ def _open_collection(
         return Collection(entry.id, TarSource(path.parent, (path,)), custom_metadata)
     expected = "a folder or a .tar" if dataset_type == "wds" else "a folder"
     raise ConfigError(f"{here}: expected {expected}, found the file {escape_path(path)}")
+
+
+def _copy(entries: Sequence[DatasetEntry]) -> str:
+    """Say how to bring what is in an object store here."""
+    stored = [(entry, uri) for entry in entries if (uri := entry.s3_path or entry.path) and uri.startswith("s3://")]
+    if not stored:
+        return "give it a path"
+    entry, uri = stored[0]
+    folder = re.sub(r"[^\w.-]+", "_", entry.id)
+    profile = f" --profile {shlex.quote(entry.profile)}" if entry.profile else ""
+    rest = f", likewise the other {len(stored) - 1}," if len(stored) > 1 else ""
+    return (
+        f"copy it with `aws s3 sync {shlex.quote(uri)} {folder}/{profile}` (pip install awscli){rest} and write "
+        f'"dataset_type": "wds" and "path": "{folder}" instead'
+    )
 
 
 def _find(name: str, bases: list[Path], here: str) -> Path:

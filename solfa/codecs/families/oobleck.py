@@ -1,7 +1,7 @@
 """Oobleck, the variational autoencoder of Stable Audio (arXiv 2407.14358), with the layers of diffusers.
 
-Its relatives of stable-audio-tools are run by the same codec: with other activations, with the networks of DAC, and with
-latents that are squashed (tanh) or normalised (l2_norm) instead of drawn.
+Its relatives of stable-audio-tools are run by the same codec: with other activations, with the networks of DAC, and
+with latents that are squashed (tanh) or normalised (l2_norm) instead of drawn.
 
 The encoder gives a mean and a scale per latent channel. Encoding stores the mean, so it is deterministic; with
 `with_scale=true` it stores mean | scale as the network gives them, and the posterior's standard deviation is

@@ -160,7 +160,11 @@ def test_only_a_function_that_cannot_look_at_the_audio_does_without_it():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"dataset_type": "s3", "datasets": [{"id": "a", "s3_path": "s3://b"}]}, "'s3' is not supported"),
+        (
+            {"dataset_type": "s3", "datasets": [{"id": "a b", "s3_path": "s3://b/c/", "profile": "me"}]},
+            r"found 's3'; .*aws s3 sync s3://b/c/ a_b/ --profile me`.*\"wds\".*\"a_b\"",
+        ),
+        ({"dataset_type": "s3", "datasets": [{"id": i, "s3_path": f"s3://{i}"} for i in "abc"]}, "other 2"),
         ({"dataset_type": "pre_encoded", "datasets": [{"id": "a", "path": "."}]}, "already encoded"),
         (
             {"dataset_type": "wds", "datasets": [{"id": "a", "s3_path": "s3://b"}]},
