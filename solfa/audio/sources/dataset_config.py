@@ -151,10 +151,10 @@ def _copy(entries: Sequence[DatasetEntry]) -> str:
         return "give it a path"
     entry, uri = stored[0]
     folder = re.sub(r"[^\w.-]+", "_", entry.id)
-    profile = f" --profile {shlex.quote(entry.profile)}" if entry.profile else ""
+    command = ["aws", "s3", "sync", uri, f"{folder}/", *(["--profile", entry.profile] if entry.profile else [])]
     rest = f", likewise the other {len(stored) - 1}," if len(stored) > 1 else ""
     return (
-        f"copy it with `aws s3 sync {shlex.quote(uri)} {folder}/{profile}` (pip install awscli){rest} and write "
+        f"copy it with `{shlex.join(command)}` (pip install awscli){rest} and write "
         f'"dataset_type": "wds" and "path": "{folder}" instead'
     )
 

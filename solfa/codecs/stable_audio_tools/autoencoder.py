@@ -20,12 +20,11 @@ from solfa.codecs.stable_audio_tools.model_config import (
     DacLatents,
     DacRvq,
     OobleckLatents,
-    SeanetRvq,
     StableAudioHeader,
     TanhPart,
     VaePart,
 )
-from solfa.codecs.stable_audio_tools.seanet_config import Seanet
+from solfa.codecs.stable_audio_tools.seanet_config import Seanet, SeanetRvq
 from solfa.codecs.stable_audio_tools.tensor_names import dac_layout, oobleck_layout, seanet_layout, unwrap
 from solfa.config import parse_config
 from solfa.errors import ConfigError

@@ -11,7 +11,7 @@ from solfa.config import Config
 class Elu(Config):
     """The only parameter of the activation."""
 
-    alpha: Literal[1.0] = 1.0
+    alpha: float = Field(default=1.0, ge=1.0, le=1.0)
 
 
 class Seanet(Config):
