@@ -1,5 +1,6 @@
 """Commands that convert datasets: decode to audio, export to other tools' layouts, import from them."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,8 @@ from solfa.ui.terminal.console import console, progress_bar, visible
 
 if TYPE_CHECKING:
     from solfa.store.legacy.found_clips import ArrayLayout
+
+MAX_PAD_SECONDS = 3600
 
 IMPORT_EXAMPLES = """
 [bold]Examples[/]
@@ -81,6 +84,10 @@ def export(
     silence: Annotated[
         bool, typer.Option(help="For stable-audio: also write silence.npy (loads the recorded codec).")
     ] = True,
+    pad_to_seconds: Annotated[
+        float | None,
+        typer.Option(help="For stable-audio: fill up shorter clips with encoded silence, so that they can be stacked."),
+    ] = None,
 ) -> None:
     """Export a dataset to another tool's layout; run the same command again to resume."""
     from solfa.config import nearest
@@ -95,14 +102,30 @@ def export(
         raise ConfigError(f"--format: expected one of {', '.join(names)}, found {format!r}{nearest(format, names)}")
     chosen = ExportFormat(format)
     opened = open_dataset(dataset)
-    quiet = encoded_silence(opened) if chosen is ExportFormat.STABLE_AUDIO and silence else None
+    pad_frames = _frames_of(pad_to_seconds, chosen is ExportFormat.STABLE_AUDIO, silence, opened.info.array.frame_rate)
+    quiet = encoded_silence(opened, pad_frames) if chosen is ExportFormat.STABLE_AUDIO and silence else None
     with progress_bar("exporting", "clips") as bar:
-        report = export_dataset(opened, out, chosen, bar, silence=quiet)
+        report = export_dataset(opened, out, chosen, bar, silence=quiet, pad_frames=pad_frames)
     console.print(
         f"{report.num_clips} clips, {report.num_files} files, {size(report.num_bytes)} in {visible(str(report.path))}"
     )
     for note in report.notes:
         console.print(f"  [dim]{visible(note)}[/]", soft_wrap=True, highlight=False)
+
+
+def _frames_of(seconds: float | None, is_stable_audio: bool, silence: bool, frame_rate: float) -> int:
+    """Count the frames of --pad-to-seconds; 0 pads nothing."""
+    from solfa.errors import ConfigError
+
+    if seconds is None:
+        return 0
+    if not is_stable_audio:
+        raise ConfigError("--pad-to-seconds: expected --format stable-audio, the only one that pads; leave it out")
+    if not silence:
+        raise ConfigError("--pad-to-seconds: clips are filled up with encoded silence; leave --no-silence out")
+    if not 0 < seconds <= MAX_PAD_SECONDS:
+        raise ConfigError(f"--pad-to-seconds: expected more than 0 and at most {MAX_PAD_SECONDS}, found {seconds:g}")
+    return math.ceil(seconds * frame_rate)
 
 
 def import_(

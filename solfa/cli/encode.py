@@ -156,11 +156,20 @@ def print_report(report: "EncodeReport") -> None:
     if report.new_clips:
         speed = f"{report.speed:.1f}x real time, {report.codec_share:.0%} of it inside the codec"
         facts.append(("speed", speed))
+    elif report.unplaced:
+        facts.append(("speed", "nothing to do that is known of"))
     else:
         facts.append(("speed", "nothing to do: everything is already encoded"))
     facts += conversions(report)
     print_facts(f"[bold]{visible(str(report.dataset))}[/] · {visible(report.codec)}", facts)
     print_failures([(failed.name, failed.error) for failed in report.failed_recordings])
+    if report.unplaced:
+        console.print(
+            f"[yellow]{plural(report.unplaced, 'recording')} with imported clips[/] that do not say which part they "
+            "are: nothing was added to what was imported; to be sure that all is there, encode into a new dataset",
+            soft_wrap=True,
+            highlight=False,
+        )
     if report.sidecar_faults:
         first = report.sidecar_faults[0]
         console.print(

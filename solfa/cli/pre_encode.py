@@ -16,12 +16,16 @@ BASE = Path(__file__).parents[1] / "conf" / "pre_encode" / "base.yaml"
 NOT_SETTINGS = ("overrides", "config", "trust_code")
 """Parameters that say where settings come from, and what a file with settings must not decide."""
 
+GROUPS = ("model", "dataset")
+"""Folders of YAML files to choose from: `model=dac_44khz` means the settings of `model/dac_44khz.yaml`."""
+
 EXAMPLES = (
     "[bold]Examples[/]\n\n"
     "  solfa pre-encode --model-config model.json --ckpt-path vae.safetensors --dataset-config data.json "
     "--output-path latents/\n\n"
     "  solfa pre-encode --pretrained-name dac_44khz --is-discrete --dataset-config data.json --output-path tokens/\n\n"
     "  solfa pre-encode --config my.yaml batch_size=4 output_path=latents/\n\n"
+    "  solfa pre-encode model=stable_audio_open dataset=here output_path=latents/\n\n"
     "If it is interrupted, run the same command again to resume. Unreadable files are listed in failures.jsonl; "
     "everything else is encoded, silence included, and recordings longer than --sample-size become consecutive items. "
     "Under a launcher (torchrun --no-python, srun), every process takes its share of the batches.\n\n"
@@ -102,6 +106,8 @@ def compose(config: Path | None, overrides: list[str]) -> dict[str, Any]:
     """Compose a YAML file (the packaged one if None) and `key=value` overrides with Hydra into plain values.
 
     The user's own file may hold only some of the keys, and may name the packaged file in its `defaults` as `base`.
+    `model=NAME` and `dataset=NAME` choose files of these groups: packaged ones, those beside the user's file, and those
+    below `pre_encode/` in the folders of SOLFA_SEARCH_PATH.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
@@ -109,22 +115,48 @@ def compose(config: Path | None, overrides: list[str]) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    from solfa.environment.search_path import hydra_search_path, own_folders
     from solfa.errors import ConfigError
 
     path = (config or BASE).absolute()
     if not path.is_file() or path.suffix != ".yaml":
         raise ConfigError(f"--config: expected a .yaml file, found {path}")
-    search = f"hydra.searchpath=[file://{BASE.parent}]"
-    forced = _forced(overrides)
+    folders = [folder / "pre_encode" for folder in own_folders() if (folder / "pre_encode").is_dir()]
+    # Values replace those of a group, so groups come first.
+    chosen = [_choice(text, [path.parent, *folders, BASE.parent]) for text in overrides if _group(text)]
+    forced = _forced([text for text in overrides if not _group(text)])
     try:
         with initialize_config_dir(str(path.parent), version_base="1.3"):
-            composed = hydra_compose(path.stem, [search, *forced])
+            composed = hydra_compose(path.stem, [*hydra_search_path([*folders, BASE.parent]), *chosen, *forced])
         values = OmegaConf.to_container(composed, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"pre-encode: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected keys and values, found a {type(values).__name__}")
     return {str(key): value for key, value in values.items() if value != "???"}
+
+
+def _group(text: str) -> str | None:
+    """Name the group that an override chooses from, if it does."""
+    name = text.lstrip("+").partition("=")[0]
+    return name if name in GROUPS else None
+
+
+def _choice(text: str, folders: list[Path]) -> str:
+    """Let a file of a group, wherever it is, set settings at the top level."""
+    from solfa.config import nearest
+    from solfa.environment.search_path import SEARCH_PATH
+    from solfa.errors import ConfigError
+    from solfa.experiments.compose.overrides import find_groups
+
+    group, chosen = _group(text), text.partition("=")[2]
+    names = find_groups(folders).get(group or "", [])
+    if chosen not in names:
+        raise ConfigError(
+            f"{text}: expected one of {', '.join(names)}{nearest(chosen, names)}; your own are "
+            f"pre_encode/{group}/NAME.yaml in a folder that {SEARCH_PATH} lists"
+        )
+    return f"+{group}@_global_={chosen}"
 
 
 def _forced(overrides: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.dataset_config import heard_by
 from solfa.audio.sources.peeked import PeekedSource
 from solfa.codecs.catalogue import Precision, load_codec
 from solfa.codecs.default_name import DEFAULT_CODEC
@@ -80,10 +81,10 @@ def encode(
         raise ConfigError(f"`limit`: expected at least 1 clip, found {limit}")
     if isinstance(source, str | Path):
         source = open_source(source, audio_root=_path(audio_root), trust_code=trust_code)
-    recordings = PeekedSource(source)
     encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
     chosen = codec_of(root) if codec is None else codec
     loaded = load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
+    recordings = PeekedSource(heard_by(source, loaded.sample_rate, loaded.num_channels))
     is_new = not is_dataset(root)
     info = settle_info(root, recordings, loaded, encoders.device, segment_seconds, batch_seconds, dtype)
     listener.settled(info, is_new=is_new)
@@ -168,6 +169,7 @@ def _report(root: Path, totals: Totals, planning: PlanningReport, elapsed_second
         new_seconds=totals.seconds,
         codec_share=totals.codec_seconds / totals.wall_seconds if totals.wall_seconds else 0.0,
         changed=planning.changed,
+        unplaced=planning.unplaced,
         failures=open_dataset(root).failures(),
         resampled=summary.resampled,
         mixed_down=summary.mixed_down,

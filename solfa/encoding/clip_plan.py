@@ -57,14 +57,26 @@ def unprobed_clip(recording: Recording) -> PlannedClip:
 
 
 def clips_of(
-    recording: Recording, info: AudioInfo | str, segment_seconds: float, sample_rate: int
+    recording: Recording,
+    info: AudioInfo | str,
+    segment_seconds: float,
+    sample_rate: int,
+    spans: Sequence[tuple[int, int]] | None = None,
 ) -> Iterator[PlannedClip]:
-    """Plan the clips of one recording; if `info` is the reason why it cannot be read, that is one failed clip."""
+    """Plan the clips of one recording, or of some spans of it, at its own rate.
+
+    If `info` is the reason why it cannot be read, that is one failed clip.
+    """
     known = unprobed_clip(recording)
     if isinstance(info, str):
         yield replace(known, error=info)
         return
-    for start, stop in segment_bounds(info.num_samples, info.sample_rate, segment_seconds):
+    bounds = (
+        (begin + start, begin + stop)
+        for begin, end in ([(0, info.num_samples)] if spans is None else spans)
+        for start, stop in segment_bounds(end - begin, info.sample_rate, segment_seconds)
+    )
+    for start, stop in bounds:
         first, last = resampled_span(start, stop, info.sample_rate, sample_rate)
         yield replace(
             known,

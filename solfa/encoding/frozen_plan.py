@@ -3,7 +3,7 @@
 Rows go through a temporary Arrow file, so planning a million clips takes no more memory than planning a hundred.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -16,6 +16,7 @@ from solfa.audio.probe import probe_in_chunks
 from solfa.audio.recording import AudioInfo, AudioSource, Recording
 from solfa.audio.sources.choice import locate
 from solfa.encoding.clip_plan import clips_of, shard_bounds
+from solfa.encoding.coverage import Span, imported_coverage
 from solfa.encoding.recording_versions import Versions, has_changed, planned_versions, version_of
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
@@ -33,6 +34,8 @@ class PlanningReport:
     recordings: int = 0
     new_clips: int = 0
     changed: list[str] = field(default_factory=list)
+    unplaced: int = 0
+    """Recordings with imported clips of which it is not known what part of the recording they are."""
 
 
 def extend_plan(
@@ -47,6 +50,8 @@ def extend_plan(
 ) -> PlanningReport:
     """Add a part with the recordings that are not in the plan yet; if there are none, write nothing.
 
+    Of recordings of which only crops were imported, the rest is planned.
+
     With `retry_failed`, clips that failed are planned again if their recordings can be opened now. `limit` stops after
     the recording that brings the whole plan to that many clips. A plan that somebody else started is confined to what
     the source names.
@@ -59,11 +64,12 @@ def extend_plan(
         part = len(plan_parts(root))
         known = planned_versions(root)
         again = retryable(root) if retry_failed else {}
-        fresh = _fresh(source, known, again, report, on_recordings)
+        missing, report.unplaced = imported_coverage(root)
+        fresh = _fresh(source, known, again, missing, report, on_recordings)
         room = None if limit is None else limit - sum(shard.num_clips for shard in list_shards(root))
         spool = temporary_path(root, "spool")
         try:
-            planned = partial(_clips_to_plan, again=again, segment_seconds=segment_seconds, spec=spec)
+            planned = partial(_clips_to_plan, again=again, missing=missing, segment_seconds=segment_seconds, spec=spec)
             seconds = _spool_clips(spool, source.root, fresh, planned, spec.sample_rate, room)
             report.new_clips = len(seconds)
             crash_point("plan:before")
@@ -104,6 +110,7 @@ def _fresh(
     source: AudioSource,
     known: Versions,
     again: Collection[str],
+    missing: Collection[str],
     report: PlanningReport,
     on_recordings: Callable[[int], None],
 ) -> Iterator[Recording]:
@@ -114,16 +121,21 @@ def _fresh(
             yield recording
         elif has_changed(known[recording.key], version_of(recording)):
             report.changed.append(recording.key)
+        elif recording.key in missing:
+            yield recording
 
 
 def _clips_to_plan(
     recording: Recording,
     info: AudioInfo | str,
     again: Mapping[str, Collection[str]],
+    missing: Mapping[str, Sequence[Span]],
     segment_seconds: float,
     spec: ArraySpec,
 ) -> list[PlannedClip]:
     """Plan the clips of a recording; of one that is tried again, those that failed, if it can be opened now."""
+    if recording.key in missing and recording.key not in again:
+        return [] if isinstance(info, str) else _rest_of(recording, info, missing[recording.key], segment_seconds, spec)
     clips = list(clips_of(recording, info, segment_seconds, spec.sample_rate))
     failed = again.get(recording.key)
     if failed is None:
@@ -131,6 +143,19 @@ def _clips_to_plan(
     if isinstance(info, str):
         return []
     return [clip for clip in clips if recording.key in failed or clip.id in failed]
+
+
+def _rest_of(
+    recording: Recording, info: AudioInfo, missing: Sequence[Span], segment_seconds: float, spec: ArraySpec
+) -> list[PlannedClip]:
+    """Plan what imported crops left out; less than a frame comes from rounding."""
+    bounds = [(round(start * info.num_samples), round(stop * info.num_samples)) for start, stop in missing]
+    spans = [
+        (start, stop)
+        for start, stop in bounds
+        if (stop - start) * spec.sample_rate >= spec.hop_length * info.sample_rate
+    ]
+    return list(clips_of(recording, info, segment_seconds, spec.sample_rate, spans))
 
 
 def _spool_clips(

@@ -1,11 +1,10 @@
 """`solfa import`: turn arrays that were encoded elsewhere into a dataset that `solfa encode` can continue.
 
 The dataset gets the fingerprint that encoding with the same codec would give it, and every clip gets the key of its
-recording in the source, so encoding skips what is there and adds the rest.
+recording in the source and its place there, so encoding skips what is there and adds the rest.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -13,11 +12,13 @@ from pydantic import Field
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.dataset_config import heard_by
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.protocol import Codec
 from solfa.config import Config, parse_config
+from solfa.encoding.coverage import IMPORTED_FROM
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info, differences
-from solfa.encoding.recording_index import RecordingIndex, attach
+from solfa.encoding.imported_clips import ImportedClips, SourceAudio
 from solfa.errors import ConfigError, StoreError
 from solfa.store.array_dataset import append_arrays
 from solfa.store.layout import expect_new_dataset, is_dataset, read_info
@@ -26,7 +27,6 @@ from solfa.store.legacy.exported import ExportedClips
 from solfa.store.legacy.found_clips import ArrayLayout, LegacyClips
 from solfa.store.schema import ArraySpec, DatasetInfo, DType
 from solfa.store.shard_reader import FailedClip
-from solfa.store.shard_writer import Outcome
 from solfa.store.status import read_status
 from solfa.version import __version__
 
@@ -99,19 +99,21 @@ def import_legacy(
             f"for codes, codebook_size, found {'neither' if codec is None else 'both'}; give exactly one of the two"
         )
     opened = open_source(source, trust_code=trust_code) if isinstance(source, str | Path) else source
-    recordings = None if opened is None else RecordingIndex(opened.recordings())
-    clips = _Clips(found, info.array, recordings, leave_out_failed, leave_out_unmatched)
+    if opened is not None:
+        opened = heard_by(opened, info.array.sample_rate, info.array.num_channels)
+    audio = None if opened is None else SourceAudio(opened)
+    clips = ImportedClips(found, info.array, audio, leave_out_failed, leave_out_unmatched)
     notes = ["no codec was given, so `solfa encode` cannot continue this dataset"] if facts else []
     return _import_clips(root, info, clips, notes, on_clip)
 
 
 def _import_clips(
-    root: Path, info: DatasetInfo, clips: "_Clips", notes: list[str], on_clip: Callable[[int, int], None]
+    root: Path, info: DatasetInfo, clips: ImportedClips, notes: list[str], on_clip: Callable[[int, int], None]
 ) -> ImportReport:
     _expect_fitting(root, info)
     _expect_readable(clips)
     before = read_status(root) if is_dataset(root) else None
-    append_arrays(root, info, clips, {"imported_from": clips.found.name, "solfa": __version__}, on_clip=on_clip)
+    append_arrays(root, info, clips, {IMPORTED_FROM: clips.found.name, "solfa": __version__}, on_clip=on_clip)
     after = read_status(root)
     return ImportReport(
         dataset=root,
@@ -122,56 +124,6 @@ def _import_clips(
         notes=(*notes, *clips.found.notes, *clips.notes()),
         fingerprint=info.fingerprint,
     )
-
-
-@dataclass
-class _Clips:
-    """The clips to import, which can be iterated repeatedly, and what was noticed along the way."""
-
-    found: LegacyClips | ExportedClips
-    spec: ArraySpec
-    recordings: RecordingIndex | None
-    leave_out_failed: bool
-    leave_out_unmatched: bool = False
-    failures: dict[str, FailedClip] = field(default_factory=dict)
-    unmatched: set[str] = field(default_factory=set)
-    repeated: set[str] = field(default_factory=set)
-
-    def __iter__(self) -> Iterator[Outcome]:
-        seen: set[str] = set()
-        for outcome in self.found.outcomes(self.spec):
-            attached = self._attached(outcome)
-            clip = attached.clip
-            if clip.id in seen:
-                self.repeated.add(clip.id)
-                continue
-            seen.add(clip.id)
-            if self.leave_out_unmatched and clip.id in self.unmatched:
-                continue
-            if attached.array is None:
-                self.failures[clip.id] = FailedClip(clip.id, attached.error or "unknown", clip.uri, clip.key)
-                if self.leave_out_failed:
-                    continue
-            yield attached
-
-    def _attached(self, outcome: Outcome) -> Outcome:
-        if self.recordings is None:
-            return outcome
-        recording = self.recordings.find(outcome.clip.key)
-        if recording is None:
-            self.unmatched.add(outcome.clip.id)
-            return outcome
-        return attach(outcome, recording)
-
-    def notes(self) -> Iterator[str]:
-        if self.unmatched:
-            left = ", left out" if self.leave_out_unmatched else ""
-            first = min(self.unmatched)
-            yield f"clips that match no recording of the source{left}: {len(self.unmatched)} (first: {first})"
-        if self.repeated:
-            yield f"clips that occur twice, imported once: {len(self.repeated)} (first: {min(self.repeated)})"
-        if self.leave_out_failed and self.failures:
-            yield f"unreadable clips left out: {len(self.failures)}; `solfa encode` can redo them"
 
 
 def _refuse_needless(legacy: str | Path, given: dict[str, object]) -> None:
@@ -221,7 +173,7 @@ def _expect_fitting(root: Path, info: DatasetInfo) -> None:
         expect_new_dataset(root)
 
 
-def _expect_readable(clips: _Clips) -> None:
+def _expect_readable(clips: ImportedClips) -> None:
     """Refuse a folder where nothing fits: it is the wrong codec or the wrong folder."""
     if isinstance(clips.found, ExportedClips):
         return

@@ -103,7 +103,7 @@ class EncodeReport:
     num_bytes: int
     """Size of the dataset's files."""
     raw_bytes: int
-    """Size of the same audio as 16-bit PCM at its original rate and channels."""
+    """Size of the same audio as 16-bit PCM at its original rate and channels, if these are known."""
     new_clips: int
     """Clips this run encoded (failed ones included)."""
     elapsed_seconds: float
@@ -115,6 +115,8 @@ class EncodeReport:
     """Share of the encoders' time that was spent inside the codec."""
     changed: list[str] = field(default_factory=list)
     """Recordings that changed after they were planned; they are not encoded again."""
+    unplaced: int = 0
+    """Recordings with imported clips that may not be all of them: where the clips were taken from is not known."""
     failures: list[FailedClip] = field(default_factory=list)
     resampled: Mapping[int, int] = field(default_factory=dict)
     """Recordings of the dataset that were resampled, by their own sample rate."""

@@ -15,8 +15,8 @@ def silence_array(codec: Codec, num_samples: int) -> np.ndarray[Any, Any]:
     return np.asarray(codec.encode(torch.zeros(1, codec.num_channels, num_samples)).array[0].cpu().numpy())
 
 
-def encoded_silence(dataset: Dataset) -> np.ndarray[Any, Any]:
+def encoded_silence(dataset: Dataset, min_frames: int = 1) -> np.ndarray[Any, Any]:
     """Encode silence as long as the longest clip of a dataset, with the codec that made it."""
     codec = load_codec(dataset.info.codec)
-    longest = int(dataset.num_frames.max()) if len(dataset) else 1
+    longest = int(np.max(dataset.num_frames, initial=max(1, min_frames)))
     return silence_array(codec, longest * codec.hop_length).astype(dataset.info.array.numpy_dtype)

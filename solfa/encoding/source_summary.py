@@ -25,7 +25,8 @@ class SourceSummary:
     """Counts over the recordings of a plan that can be read."""
 
     pcm_bytes: int = 0
-    """The size of their audio as 16-bit PCM, at their own rates and channels."""
+    """The size of their audio as 16-bit PCM, at their own rates and channels, or at the codec's where these are not
+    known: of imported clips."""
     resampled: Counter[int] = field(default_factory=Counter)
     """Recordings at another sample rate than the codec's, by their rate."""
     mixed_down: int = 0
@@ -33,15 +34,15 @@ class SourceSummary:
     sidecar_faults: list[SidecarFault] = field(default_factory=list)
 
 
-_COLUMNS = ["key", "start", "stop", "source_sample_rate", "source_num_channels", "metadata"]
+_COLUMNS = ["key", "start", "stop", "num_samples", "source_sample_rate", "source_num_channels", "metadata"]
 
 
 def summarize_source(root: Path, array: ArraySpec) -> SourceSummary:
     """Go through the plan of a dataset, one shard at a time."""
     summary = SourceSummary()
     for shard in iterate_plan_columns(root, _COLUMNS):
-        for key, start, stop, rate, channels, metadata in zip(*(shard[name] for name in _COLUMNS), strict=True):
-            summary.pcm_bytes += 2 * channels * (stop - start)
+        for key, start, stop, length, rate, channels, metadata in zip(*(shard[name] for name in _COLUMNS), strict=True):
+            summary.pcm_bytes += 2 * (channels * (stop - start) if rate else array.num_channels * length)
             if start != 0:  # counted with the first clip of its recording
                 continue
             # Imported clips do not know what they were made from, and neither do those that cannot be read.

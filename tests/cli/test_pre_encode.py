@@ -59,9 +59,47 @@ def test_a_file_of_ones_own_may_build_on_the_packaged_one(tmp_path):
     assert "dataset_config" not in composed
 
 
+def test_groups_set_what_their_files_say_and_single_values_come_on_top(tmp_path, monkeypatch):
+    own = tmp_path / "it's/pre_encode"
+    files = {
+        "model/oob": "model_config: m.json\nckpt_path: m.ckpt\nbatch_size: 7\n",
+        "dataset/mine": "# @package _global_\ndataset_config: mine.json\nsample_size: 2000\n",
+    }
+    for name, text in files.items():
+        (own / name).parent.mkdir(parents=True)
+        (own / f"{name}.yaml").write_text(text)
+    monkeypatch.setenv("SOLFA_SEARCH_PATH", str(own.parent))
+    composed = compose(None, ["sample_size=3000", "model=oob", "dataset=mine", "output_path=o"])
+    settings = parse_pre_encode(composed)
+    assert (str(settings.model_config_path), str(settings.ckpt_path)) == ("m.json", "m.ckpt")
+    assert (str(settings.dataset_config), settings.batch_size, settings.sample_size) == ("mine.json", 7, 3000)
+    file = tmp_path / "file.yaml"
+    file.write_text("num_workers: 0\noutput_path: o\n")
+    settings = parse_pre_encode(compose(file, ["model=dac_44khz", "+dataset=mine"]))
+    assert (settings.pretrained_name, settings.is_discrete, settings.num_workers) == ("dac_44khz", True, 0)
+
+
+@pytest.mark.parametrize("path", sorted(BASE.parent.glob("model/*.yaml")), ids=lambda path: path.stem)
+def test_every_packaged_model_makes_valid_settings(path):
+    assert parse_pre_encode(compose(None, [f"model={path.stem}", "dataset=here", "output_path=o"]))
+
+
+def test_other_names_of_settings_mean_the_same_and_not_both(tmp_path):
+    names = {"model_config_path": "m.json", "ckpt_path": "c", "dataset_config_path": "d.json", "output_path": "o"}
+    expected = parse_pre_encode(
+        {"model_config": "m.json", "ckpt_path": "c", "dataset_config": "d.json", "output_path": "o"}
+    )
+    assert parse_pre_encode(names) == expected
+    assert parse_pre_encode(compose(None, [f"{key}={value}" for key, value in names.items()])) == expected
+    with pytest.raises(ConfigError, match="model_config: given twice"):
+        parse_pre_encode({**names, "model_config": "other.json"})
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [
+        ("model=dac_44kh", "did you mean 'dac_44khz'?"),
+        ("dataset=oob", "pre_encode/dataset/NAME.yaml"),
         ("batchsize=4", "did you mean 'batch_size'?"),
         ("+sample_sise=4", "did you mean 'sample_size'?"),
         ("batch_size", "expected KEY=VALUE"),

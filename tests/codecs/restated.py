@@ -73,18 +73,20 @@ def up(channels: int, narrower: int, stride: int, snake: Any, container: str) ->
     return Chain(container, snake(channels), conv, *units(narrower, snake, container))
 
 
+def elu(channels: int) -> nn.Module:
+    return nn.ELU()
+
+
 class OobleckVae(nn.Module):
     def __init__(self, encoder: dict[str, Any], decoder: dict[str, Any]) -> None:
         super().__init__()
+        inside, outside = (SnakeBeta if part.get("use_snake") else elu for part in (encoder, decoder))
         widths = [encoder["channels"] * multiple for multiple in (1, *encoder["c_mults"])]
         self.encoder = Chain(
             "layers",
             normed(nn.Conv1d(encoder["in_channels"], widths[0], 7, padding=3)),
-            *[
-                down(a, b, s, SnakeBeta, "layers")
-                for a, b, s in zip(widths, widths[1:], encoder["strides"], strict=False)
-            ],
-            SnakeBeta(widths[-1]),
+            *[down(a, b, s, inside, "layers") for a, b, s in zip(widths, widths[1:], encoder["strides"], strict=False)],
+            inside(widths[-1]),
             normed(nn.Conv1d(widths[-1], encoder["latent_dim"], 3, padding=1)),
         )
         widths = [decoder["channels"] * multiple for multiple in (1, *decoder["c_mults"])][::-1]
@@ -92,8 +94,8 @@ class OobleckVae(nn.Module):
         self.decoder = Chain(
             "layers",
             normed(nn.Conv1d(decoder["latent_dim"], widths[0], 7, padding=3)),
-            *[up(a, b, s, SnakeBeta, "layers") for a, b, s in zip(widths, widths[1:], strides, strict=False)],
-            SnakeBeta(widths[-1]),
+            *[up(a, b, s, outside, "layers") for a, b, s in zip(widths, widths[1:], strides, strict=False)],
+            outside(widths[-1]),
             normed(nn.Conv1d(widths[-1], decoder["out_channels"], 7, padding=3, bias=False)),
             nn.Tanh() if decoder.get("final_tanh", True) else nn.Identity(),
         )
@@ -141,6 +143,8 @@ class DacRvq(nn.Module):
             normed(nn.Conv1d(widths[-1], decoder.get("out_channels", 1), 7, padding=3)),
             nn.Tanh(),
         )
+        if not quantizer:  # a bottleneck without weights
+            return
         self.bottleneck = nn.Module()
         self.bottleneck.quantizer = nn.Module()
         self.bottleneck.quantizer.quantizers = nn.ModuleList(
@@ -148,9 +152,12 @@ class DacRvq(nn.Module):
             for _ in range(quantizer["n_codebooks"])
         )
 
+    def latents(self, audio: Tensor) -> Tensor:
+        latents = self.encoder.encoder(audio)
+        return self.encoder.proj_out(latents) if hasattr(self.encoder, "proj_out") else latents
+
     def codes(self, audio: Tensor) -> Tensor:
-        residual = self.encoder.encoder(audio)
-        residual = self.encoder.proj_out(residual) if hasattr(self.encoder, "proj_out") else residual
+        residual = self.latents(audio)
         found = []
         for quantizer in self.bottleneck.quantizer.quantizers:
             codes, quantized = quantizer(residual)
@@ -162,3 +169,85 @@ class DacRvq(nn.Module):
         quantizers = self.bottleneck.quantizer.quantizers
         parts = [q.out_proj(q.codebook(codes[:, place]).transpose(1, 2)) for place, q in enumerate(quantizers)]
         return self.decoder.decoder(torch.stack(parts).sum(0))
+
+
+class SeanetConv(nn.Module):
+    """A convolution that pads by reflection on both sides, and on the right up to a whole stride."""
+
+    def __init__(self, channels: int, wider: int, kernel: int, stride: int = 1, dilation: int = 1) -> None:
+        super().__init__()
+        self.conv = nn.Module()
+        self.conv.conv = normed(nn.Conv1d(channels, wider, kernel, stride, dilation=dilation))
+        self.reach, self.stride = (kernel - 1) * dilation + 1 - stride, stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        right = self.reach // 2
+        missing = -x.shape[-1] % self.stride
+        return self.conv.conv(nn.functional.pad(x, (self.reach - right, right + missing), mode="reflect"))
+
+
+class SeanetTransposed(nn.Module):
+    """A transposed convolution that trims both sides."""
+
+    def __init__(self, channels: int, narrower: int, stride: int) -> None:
+        super().__init__()
+        self.convtr = nn.Module()
+        self.convtr.convtr = normed(nn.ConvTranspose1d(channels, narrower, 2 * stride, stride))
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        right = self.stride // 2
+        out = self.convtr.convtr(x)
+        return out[..., self.stride - right : out.shape[-1] - right]
+
+
+class SeanetLstm(nn.Module):
+    def __init__(self, channels: int, num_layers: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(channels, channels, num_layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.lstm(x.permute(2, 0, 1))[0].permute(1, 2, 0)
+
+
+class SeanetBlock(nn.Module):
+    def __init__(self, channels: int, dilation: int) -> None:
+        super().__init__()
+        narrow = SeanetConv(channels, channels // 2, 3, dilation=dilation)
+        self.block = nn.Sequential(nn.ELU(), narrow, nn.ELU(), SeanetConv(channels // 2, channels, 1))
+        self.shortcut = SeanetConv(channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.shortcut(x) + self.block(x)
+
+
+class SeanetRvq(nn.Module):
+    """Both networks take their ratios from the first layer on."""
+
+    def __init__(self, encoder: dict[str, Any], decoder: dict[str, Any], quantizer: dict[str, Any]) -> None:
+        from vector_quantize_pytorch import ResidualVQ
+
+        super().__init__()
+        width, dim = encoder["n_filters"], encoder["dimension"]
+        layers: list[nn.Module] = [SeanetConv(encoder["channels"], width, 7)]
+        for ratio in encoder["ratios"]:
+            layers += [SeanetBlock(width, 2**place) for place in range(encoder["n_residual_layers"])]
+            layers += [nn.ELU(), SeanetConv(width, 2 * width, 2 * ratio, ratio)]
+            width *= 2
+        layers += [SeanetLstm(width, encoder["lstm"]), nn.ELU(), SeanetConv(width, dim, 7)]
+        self.encoder = Chain("model", *layers)
+        width = decoder["n_filters"] * 2 ** len(decoder["ratios"])
+        layers = [SeanetConv(dim, width, 7), SeanetLstm(width, decoder["lstm"])]
+        for ratio in decoder["ratios"]:
+            layers += [nn.ELU(), SeanetTransposed(width, width // 2, ratio)]
+            width //= 2
+            layers += [SeanetBlock(width, 2**place) for place in range(decoder["n_residual_layers"])]
+        self.decoder = Chain("model", *layers, nn.ELU(), SeanetConv(width, decoder["channels"], 7))
+        self.bottleneck = nn.Module()
+        self.bottleneck.quantizer = ResidualVQ(**quantizer)
+
+    def codes(self, audio: Tensor) -> Tensor:
+        return self.bottleneck.quantizer(self.encoder(audio).transpose(1, 2))[1]
+
+    def decode(self, codes: Tensor) -> Tensor:
+        return self.decoder(self.bottleneck.quantizer.get_output_from_indices(codes).transpose(1, 2))

@@ -93,6 +93,36 @@ DAC_CONFIG: dict[str, Any] = {
 }
 
 
+DAC_VAE_CONFIG: dict[str, Any] = {
+    "model_type": "autoencoder",
+    "sample_rate": 44100,
+    "audio_channels": 2,
+    "model": {
+        "encoder": {"type": "dac", "config": {"in_channels": 2, "latent_dim": 6, "d_model": 4, "strides": [2, 4, 5]}},
+        "decoder": {"type": "dac", "config": {"out_channels": 2, "latent_dim": 3, "channels": 32, "rates": [5, 4, 2]}},
+        "bottleneck": {"type": "vae"},
+        "latent_dim": 3,
+        "downsampling_ratio": 40,
+        "io_channels": 2,
+    },
+}
+
+_SEANET = {"channels": 1, "dimension": 8, "n_filters": 4, "n_residual_layers": 1, "lstm": 2, "norm": "weight_norm"}
+SEANET_CONFIG: dict[str, Any] = {
+    "model_type": "autoencoder",
+    "sample_rate": 32000,
+    "audio_channels": 1,
+    "model": {
+        "encoder": {"type": "seanet", "config": {**_SEANET, "ratios": [2, 4, 5]}},
+        "decoder": {"type": "seanet", "config": {**_SEANET, "ratios": [2, 4, 5]}},
+        "bottleneck": {"type": "rvq", "config": {"num_quantizers": 3, "codebook_size": 64, "dim": 8, "decay": 0.99}},
+        "latent_dim": 8,
+        "downsampling_ratio": 40,
+        "io_channels": 1,
+    },
+}
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(), torch.no_grad(), warnings.catch_warnings():
@@ -262,6 +292,11 @@ def make_stable_audio_dac(path: Path, seed: int = 0, config: dict[str, Any] | No
     return _write(path, config, dac_network(config, seed))
 
 
+def make_stable_audio_dac_vae(path: Path, seed: int = 0) -> Path:
+    """Write `model_config.json` and `model.safetensors` of a dac + vae; return the former."""
+    return make_stable_audio_dac(path, seed, DAC_VAE_CONFIG)
+
+
 def oobleck_network(config: dict[str, Any], seed: int = 0) -> restated.OobleckVae:
     model = config["model"]
     with seeded(seed):
@@ -273,9 +308,28 @@ def oobleck_network(config: dict[str, Any], seed: int = 0) -> restated.OobleckVa
 def dac_network(config: dict[str, Any], seed: int = 0) -> restated.DacRvq:
     model = config["model"]
     with seeded(seed):
-        parts = (model[name]["config"] for name in ("encoder", "decoder", "bottleneck"))
+        parts = (model[name].get("config") for name in ("encoder", "decoder", "bottleneck"))
         network = restated.DacRvq(*parts).eval()
         scatter(network, gain=1.5)
+    return network
+
+
+def make_stable_audio_seanet(path: Path, seed: int = 0, config: dict[str, Any] | None = None) -> Path:
+    """Write `model_config.json` and `model.safetensors` of a seanet + rvq; return the former."""
+    config = config or SEANET_CONFIG
+    return _write(path, config, seanet_network(config, seed))
+
+
+def seanet_network(config: dict[str, Any], seed: int = 0) -> restated.SeanetRvq:
+    model = config["model"]
+    with seeded(seed):
+        network = restated.SeanetRvq(*(model[name]["config"] for name in ("encoder", "decoder", "bottleneck"))).eval()
+        scatter(network, gain=1.0)
+        residual = network.encoder(0.3 * torch.randn(1, 1, 8000))[0].T
+        for layer in network.bottleneck.quantizer.layers:
+            words = codewords(residual, layer._codebook.embed.shape[1])
+            layer._codebook.embed.copy_(words[None])
+            residual = residual - words[torch.cdist(residual, words).argmin(-1)]
     return network
 
 

@@ -13,7 +13,7 @@ from solfa.codecs.catalogue import load_codec
 from solfa.encoding.api import encode
 from solfa.encoding.legacy_import import ArrayFacts, ImportReport, import_legacy
 from solfa.errors import ConfigError, StoreError
-from solfa.store.dataset import open_dataset
+from solfa.store.dataset import Dataset, open_dataset
 from solfa.store.legacy.found_clips import ArrayLayout
 from solfa.store.verification import verify
 
@@ -278,3 +278,57 @@ def test_a_stem_that_two_recordings_share_is_matched_to_neither(tmp_path: Path) 
     report = import_legacy(tmp_path / "old", tmp_path / "new", facts=facts, source=tmp_path / "audio")
     assert open_dataset(tmp_path / "new").ids() == ["a", "b.wav"]
     assert any(re.search(r"recording.*\b1\b.*first: a\b", note) for note in report.notes)
+
+
+def write_crops(root: Path, whole: Dataset, crops: dict[str, tuple[int, int]]) -> None:
+    """Write crops of recordings of one frame per sample as stable-audio-tools does: one each, with its timestamps."""
+    for number, (name, (start, stop)) in enumerate(crops.items()):
+        total = whole[name].num_frames
+        array = whole[name].array[start:stop].T.astype(np.int64)
+        times = [start / total, stop / total]
+        write_item(root, number, array, [1] * (stop - start), relpath=name, sample_rate=16000, timestamps=times)
+
+
+@pytest.mark.parametrize("with_source", [True, False])
+def test_the_rest_of_recordings_is_encoded_after_importing_crops_of_them(tmp_path: Path, with_source: bool) -> None:
+    write_audio(tmp_path / "audio", ["a.wav", "b.wav", "c.wav", "new.wav"])
+    encode(tmp_path / "audio", tmp_path / "whole", codec=MULAW, num_workers=0)
+    whole = open_dataset(tmp_path / "whole")
+    write_crops(tmp_path / "old", whole, {"a.wav": (200, 500), "b.wav": (0, 300), "c.wav": (0, 820)})
+    source = tmp_path / "audio" if with_source else None
+    report = import_legacy(tmp_path / "old", tmp_path / "new", codec="mulaw", source=source)
+    # 300 of 800, 300 of 810, 820 of 820
+    assert any("58%" in note and "3 recordings" in note for note in report.notes)
+    continued = encode(tmp_path / "audio", tmp_path / "new", codec=MULAW, num_workers=0)
+    assert (continued.new_clips, continued.unplaced) == (4, 0)
+    finished = open_dataset(tmp_path / "new")
+    assert sum(clip.num_frames for clip in finished) == sum(clip.num_frames for clip in whole)
+    assert continued.compression == pytest.approx(continued.num_frames * 2 / continued.num_bytes)
+    pieces = {clip.id: clip.array for clip in finished}
+    first = "a.wav@00000.013" if with_source else "a.wav"
+    joined = np.concatenate([pieces["a.wav@00000.000"], pieces[first], pieces["a.wav@00000.031"]])
+    np.testing.assert_array_equal(joined, whole["a.wav"].array)
+    again = encode(tmp_path / "audio", tmp_path / "new", codec=MULAW, num_workers=0)
+    assert again.new_clips == 0 and verify(tmp_path / "new").problems == []
+
+
+def test_imported_clips_without_a_place_are_never_taken_for_all_of_their_recordings(tmp_path: Path) -> None:
+    write_audio(tmp_path / "audio", ["a.wav", "b.wav"])
+    (tmp_path / "old").mkdir()
+    for name, num_frames in (("a", 300), ("b", 810)):
+        np.save(tmp_path / "old" / f"{name}.npy", np.full((1, num_frames), 128))
+    report = import_legacy(tmp_path / "old", tmp_path / "new", codec="mulaw", source=tmp_path / "audio")
+    assert any(re.search(r"length.*\b1\b.*first: a\.wav", note) for note in report.notes)
+    continued = encode(tmp_path / "audio", tmp_path / "new", codec=MULAW, num_workers=0)
+    assert (continued.new_clips, continued.unplaced) == (0, 1)
+    assert continued.compression > 0
+
+
+def test_a_crop_that_failed_stays_failed_and_hides_no_loss(tmp_path: Path) -> None:
+    write_audio(tmp_path / "audio", ["a.wav", "b.wav"])
+    encode(tmp_path / "audio", tmp_path / "whole", codec=MULAW, num_workers=0)
+    write_crops(tmp_path / "old", open_dataset(tmp_path / "whole"), {"a.wav": (200, 500), "b.wav": (0, 810)})
+    (tmp_path / "old/0/0000000000000.npy").write_bytes(b"torn")
+    import_legacy(tmp_path / "old", tmp_path / "new", codec="mulaw")
+    report = encode(tmp_path / "audio", tmp_path / "new", codec=MULAW, num_workers=0)
+    assert [failed.id for failed in report.failures] == ["a.wav"]

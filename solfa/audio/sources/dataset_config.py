@@ -2,16 +2,19 @@
 
 A `custom_metadata_module` is the user's own Python, and runs only if the user trusts it: the config may come from
 somebody else. It is called once per recording, while the source is listed, with what stable-audio-tools passes it:
-`info` (path, relpath, sample_rate, seconds_total, ...) and `audio`, which is decoded only if the module uses it.
+`info` (path, relpath, sample_rate, seconds_total, ...) and `audio`, a tensor at the model's rate and channels, which is
+decoded only if the function uses it.
 """
 
-from collections.abc import Iterator
+import re
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from solfa.audio.recording import AudioSource, Recording
-from solfa.audio.sources.custom_metadata import CustomMetadata, load_custom_metadata
+from solfa.audio.sources.custom_metadata import CustomMetadata, Hearing, load_custom_metadata
 from solfa.audio.sources.folder import FolderSource
 from solfa.audio.sources.folder_walk import is_tar_name
 from solfa.audio.sources.location import locate_recording, uri_below
@@ -67,10 +70,26 @@ class DatasetConfigSource:
                     key = f"{escape_path(collection.id)}/{recording.key}"
                     yield replace(described, key=key, uri=uri)
 
+    def heard_by(self, sample_rate: int, num_channels: int) -> "DatasetConfigSource":
+        """Let the functions hear recordings at a model's rate and channels."""
+        hearing = Hearing(sample_rate, num_channels)
+        collections = (
+            replace(collection, custom_metadata=replace(collection.custom_metadata, hearing=hearing))
+            if collection.custom_metadata
+            else collection
+            for collection in self.collections
+        )
+        return replace(self, collections=tuple(collections))
+
     def _describe(self, collection: Collection, recording: Recording, base: Path) -> Recording | None:
         if collection.custom_metadata is None or recording.error is not None:
             return recording
         return collection.custom_metadata.describe(recording, locate_recording(base, recording))
+
+
+def heard_by(source: AudioSource, sample_rate: int, num_channels: int) -> AudioSource:
+    """Let the functions of a dataset config hear recordings as a model does; other sources stay as they are."""
+    return source.heard_by(sample_rate, num_channels) if isinstance(source, DatasetConfigSource) else source
 
 
 def open_dataset_config(path: Path, audio_root: Path | None, *, trust_code: bool = False) -> DatasetConfigSource:
@@ -85,7 +104,9 @@ def open_dataset_config(path: Path, audio_root: Path | None, *, trust_code: bool
     if config.dataset_type == "pre_encoded":
         raise ConfigError(f"{where}: contains latents that are already encoded; load them with `solfa import`")
     if config.dataset_type == "s3":
-        raise ConfigError(f"{where}: dataset_type 's3' is not supported; copy the tars here and use 'wds' with a path")
+        raise ConfigError(
+            f"{where}: dataset_type: expected 'wds' and tars on disk, found 's3'; {_copy(config.datasets)}"
+        )
     if not config.datasets:
         raise ConfigError(f"{where}: datasets: expected at least one entry with an id and a path, found none")
     ids = [entry.id for entry in config.datasets]
@@ -102,7 +123,7 @@ def _open_collection(
     here = f"{where}: dataset {entry.id!r}"
     if entry.path is None or entry.s3_path is not None or entry.path.startswith("s3://"):
         raise ConfigError(
-            f"{here}: expected a local path, found {entry.s3_path or entry.path or 'none'!r}; copy it here first"
+            f"{here}: expected a local path, found {entry.s3_path or entry.path or 'none'!r}; {_copy([entry])}"
         )
     path = _find(entry.path, bases, here)
     custom = _find(entry.custom_metadata_module, bases, here) if entry.custom_metadata_module else None
@@ -121,6 +142,21 @@ def _open_collection(
         return Collection(entry.id, TarSource(path.parent, (path,)), custom_metadata)
     expected = "a folder or a .tar" if dataset_type == "wds" else "a folder"
     raise ConfigError(f"{here}: expected {expected}, found the file {escape_path(path)}")
+
+
+def _copy(entries: Sequence[DatasetEntry]) -> str:
+    """Say how to bring what is in an object store here."""
+    stored = [(entry, uri) for entry in entries if (uri := entry.s3_path or entry.path) and uri.startswith("s3://")]
+    if not stored:
+        return "give it a path"
+    entry, uri = stored[0]
+    folder = re.sub(r"[^\w.-]+", "_", entry.id)
+    command = ["aws", "s3", "sync", uri, f"{folder}/", *(["--profile", entry.profile] if entry.profile else [])]
+    rest = f", likewise the other {len(stored) - 1}," if len(stored) > 1 else ""
+    return (
+        f"copy it with `{shlex.join(command)}` (pip install awscli){rest} and write "
+        f'"dataset_type": "wds" and "path": "{folder}" instead'
+    )
 
 
 def _find(name: str, bases: list[Path], here: str) -> Path:

@@ -1,5 +1,8 @@
 """Oobleck, the variational autoencoder of Stable Audio (arXiv 2407.14358), with the layers of diffusers.
 
+Its relatives of stable-audio-tools are run by the same codec: with other activations, with the networks of DAC, and
+with latents that are squashed (tanh) or normalised (l2_norm) instead of drawn.
+
 The encoder gives a mean and a scale per latent channel. Encoding stores the mean, so it is deterministic; with
 `with_scale=true` it stores mean | scale as the network gives them, and the posterior's standard deviation is
 softplus(scale) + 1e-4. Decoding always uses the mean. T = ceil(N / hop_length), with zeros on the right.
@@ -10,6 +13,7 @@ from math import prod
 from typing import Any, Literal, final
 
 from jaxtyping import Float
+from pydantic import Field
 from torch import Tensor, nn
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
@@ -17,6 +21,7 @@ from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, set_
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length, pad_to_multiple
 from solfa.config import Config, parse_config
+from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
 from solfa.pretrained.tensors import weights_sha256
 
@@ -37,6 +42,11 @@ class OobleckArchitecture(Config):
     encoder_strides: tuple[int, ...]
     decoder_strides: tuple[int, ...]
     final_tanh: bool = False
+    family: Literal["oobleck", "dac_vae"] = Field(default="oobleck", exclude=True)
+    bottleneck: Literal["tanh", "l2_norm"] | None = None
+    """None is variational: the network gives mean | scale."""
+    tanh_scale: float | None = None
+    """Tanh squashes latents to plus and minus this."""
 
     @property
     def hop_length(self) -> int:
@@ -73,10 +83,15 @@ class OobleckCodec:
         self.hop_length = architecture.hop_length
         self.frame_rate = self.sample_rate / self.hop_length
         self._num_means, self._final_tanh = architecture.latent_channels, architecture.final_tanh
+        self._bottleneck, self._tanh_scale = architecture.bottleneck, architecture.tanh_scale or 1.0
+        if options.with_scale and self._bottleneck is not None:
+            raise ConfigError(
+                f"codec {self.name}: with_scale: a {self._bottleneck} bottleneck has no scale; leave it out"
+            )
         self.latent_channels = self._num_means * (2 if options.with_scale else 1)
         self.description: Mapping[str, Any] = {
-            "family": "oobleck",
-            "architecture": architecture.model_dump(mode="json"),
+            "family": architecture.family,
+            "architecture": architecture.model_dump(mode="json", exclude_none=True),
             "weights_sha256": weights_sha256(model.state_dict()),
             "options": options.model_dump(mode="json"),
             "precision": checkpoint.precision,
@@ -108,14 +123,19 @@ class OobleckCodec:
         check_audio(audio, self.num_channels, self.name)
         with exact_inference():
             padded = pad_to_multiple(audio.to(self._device, dtype_of(self.model)), self.hop_length)
-            latents = self._encoder(padded)[:, : self.latent_channels]
+            latents = self._bottlenecked(self._encoder(padded)[:, : self.latent_channels])
         return Encoded(latents.transpose(1, 2).float().contiguous(), audio.shape[-1])
+
+    def _bottlenecked(self, latents: Float[Tensor, "B Z T"]) -> Float[Tensor, "B Z T"]:
+        if self._bottleneck == "tanh":
+            return (latents / self._tanh_scale).tanh() * self._tanh_scale
+        return nn.functional.normalize(latents) if self._bottleneck == "l2_norm" else latents
 
     def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:
         """Decode the means; if the decoder's odd strides leave it a few samples short, zeros are appended."""
         batch, single = as_batch(encoded, self._device)
         with exact_inference():
             means = batch.array[..., : self._num_means].to(dtype_of(self.model)).transpose(1, 2)
-            audio = self.model.decoder(means)
+            audio = self.model.decoder(nn.functional.normalize(means) if self._bottleneck == "l2_norm" else means)
             audio = fit_length((audio.tanh() if self._final_tanh else audio).float(), batch.num_samples)
         return audio[0] if single else audio

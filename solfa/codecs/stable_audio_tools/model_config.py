@@ -1,24 +1,20 @@
-"""The `model_config.json` of stable-audio-tools, as far as Solfa runs it: oobleck + vae, and dac + dac_rvq.
+"""The `model_config.json` of stable-audio-tools, as far as Solfa runs it: oobleck and dac with the bottlenecks vae,
+tanh and l2_norm, dac + dac_rvq, and seanet + rvq.
 
 Defaults are those of stable-audio-tools. A field that would change the numbers in an unsupported way is refused.
 """
 
-from math import prod
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from solfa.codecs.stable_audio_tools.autoencoder_config import Autoencoder, Part, check_equal
+from solfa.codecs.stable_audio_tools.seanet_config import SeanetRvq
 from solfa.config import Config
 
 
-class _Part(Config):
-    """Fields every part may have; `requires_grad` only matters for training."""
-
-    requires_grad: bool = True
-
-
 class OobleckEncoder(Config):
-    """Waveform to mean and scale; `latent_dim` counts both."""
+    """Waveform to latents; for a vae, `latent_dim` counts mean and scale. Without `use_snake`, it uses ELU."""
 
     in_channels: int = 2
     channels: int = 128
@@ -30,7 +26,7 @@ class OobleckEncoder(Config):
 
     @model_validator(mode="after")
     def _check(self) -> "OobleckEncoder":
-        _check_oobleck(self.use_snake, self.c_mults, self.strides)
+        _check_oobleck(self.c_mults, self.strides)
         return self
 
 
@@ -49,13 +45,11 @@ class OobleckDecoder(Config):
 
     @model_validator(mode="after")
     def _check(self) -> "OobleckDecoder":
-        _check_oobleck(self.use_snake, self.c_mults, self.strides)
+        _check_oobleck(self.c_mults, self.strides)
         return self
 
 
-def _check_oobleck(use_snake: bool, c_mults: tuple[int, ...], strides: tuple[int, ...]) -> None:
-    if not use_snake:
-        raise ValueError("use_snake: only true is supported (the default is false, which means ELU)")
+def _check_oobleck(c_mults: tuple[int, ...], strides: tuple[int, ...]) -> None:
     if len(c_mults) != len(strides) or not strides:
         raise ValueError(f"expected as many c_mults as strides, found {len(c_mults)} and {len(strides)}")
 
@@ -72,6 +66,10 @@ class DacEncoder(Config):
     @property
     def width(self) -> int:
         return self.d_model << len(self.strides)
+
+    @property
+    def output_dim(self) -> int:
+        return self.latent_dim or self.width
 
 
 class DacDecoder(Config):
@@ -95,14 +93,14 @@ class DacQuantizer(Config):
     noise_augment_dim: Literal[0] = 0
 
 
-class OobleckEncoderPart(_Part):
+class OobleckEncoderPart(Part):
     """The encoder and its type."""
 
     type: Literal["oobleck"]
     config: OobleckEncoder
 
 
-class OobleckDecoderPart(_Part):
+class OobleckDecoderPart(Part):
     """The decoder and its type."""
 
     type: Literal["oobleck"]
@@ -110,20 +108,42 @@ class OobleckDecoderPart(_Part):
     soft_clip: Literal[False] = False
 
 
-class VaePart(_Part):
-    """A bottleneck without weights."""
+class VaePart(Part):
+    """Mean and scale; the mean is stored."""
 
     type: Literal["vae"]
 
 
-class DacEncoderPart(_Part):
+class TanhBottleneck(Config):
+    """Squashes latents to plus and minus `scale`."""
+
+    scale: float = Field(default=1.0, gt=0)
+
+
+class TanhPart(Part):
+    """A bottleneck without weights."""
+
+    type: Literal["tanh"]
+    config: TanhBottleneck = TanhBottleneck()
+
+
+class L2NormPart(Part):
+    """A bottleneck without weights: every frame gets length 1."""
+
+    type: Literal["l2_norm"]
+
+
+ContinuousPart = Annotated[VaePart | TanhPart | L2NormPart, Field(discriminator="type")]
+
+
+class DacEncoderPart(Part):
     """The encoder and its type."""
 
     type: Literal["dac"]
     config: DacEncoder
 
 
-class DacDecoderPart(_Part):
+class DacDecoderPart(Part):
     """The decoder and its type."""
 
     type: Literal["dac"]
@@ -131,56 +151,54 @@ class DacDecoderPart(_Part):
     soft_clip: Literal[False] = False
 
 
-class DacRvqPart(_Part):
+class DacRvqPart(Part):
     """The quantizer and its type."""
 
     type: Literal["dac_rvq"]
     config: DacQuantizer
 
 
-class _Autoencoder(Config):
-    latent_dim: int
-    downsampling_ratio: int
-    io_channels: int
-    in_channels: int | None = None
-    out_channels: int | None = None
-    pretransform: None = None
-
-    def _check_sums(self, latent_dim: int, strides: tuple[int, ...], upsampling: tuple[int, ...]) -> None:
-        _check_equal("latent_dim", self.latent_dim, "the decoder's latent_dim", latent_dim)
-        _check_equal(
-            "downsampling_ratio", self.downsampling_ratio, "the product of the encoder's strides", prod(strides)
-        )
-        _check_equal("downsampling_ratio", self.downsampling_ratio, "the decoder's upsampling", prod(upsampling))
-
-    def _check_channels(self, encoder: int, decoder: int) -> None:
-        _check_equal("in_channels", self.in_channels or self.io_channels, "the encoder's in_channels", encoder)
-        _check_equal("out_channels", self.out_channels or self.io_channels, "the decoder's out_channels", decoder)
-        _check_equal("in_channels", encoder, "out_channels", decoder)
+def _check_latents(bottleneck: VaePart | TanhPart | L2NormPart, encoder: int, decoder: int) -> None:
+    """Check what the encoder gives against what the decoder takes."""
+    if isinstance(bottleneck, VaePart):
+        check_equal("the encoder's latent_dim", encoder, "mean and scale", 2 * decoder)
+    else:
+        check_equal("the encoder's latent_dim", encoder, "the decoder's", decoder)
 
 
-def _check_equal(name: str, value: int, other: str, expected: int) -> None:
-    if value != expected:
-        raise ValueError(f"{name}: expected {expected} ({other}), found {value}")
-
-
-class OobleckVae(_Autoencoder):
-    """The autoencoder of Stable Audio 2 and Stable Audio Open."""
+class OobleckLatents(Autoencoder):
+    """The autoencoder of Stable Audio 2 and Stable Audio Open, and its relatives."""
 
     encoder: OobleckEncoderPart
     decoder: OobleckDecoderPart
-    bottleneck: VaePart
+    bottleneck: ContinuousPart
 
     @model_validator(mode="after")
-    def _check(self) -> "OobleckVae":
+    def _check(self) -> "OobleckLatents":
         encoder, decoder = self.encoder.config, self.decoder.config
-        self._check_sums(decoder.latent_dim, encoder.strides, decoder.strides)
-        self._check_channels(encoder.in_channels, decoder.out_channels)
-        _check_equal("the encoder's latent_dim", encoder.latent_dim, "mean and scale", 2 * decoder.latent_dim)
+        self.check_sums(decoder.latent_dim, encoder.strides, decoder.strides)
+        self.check_channels(encoder.in_channels, decoder.out_channels)
+        _check_latents(self.bottleneck, encoder.latent_dim, decoder.latent_dim)
         return self
 
 
-class DacRvq(_Autoencoder):
+class DacLatents(Autoencoder):
+    """The autoencoder of Stable Audio 1."""
+
+    encoder: DacEncoderPart
+    decoder: DacDecoderPart
+    bottleneck: ContinuousPart
+
+    @model_validator(mode="after")
+    def _check(self) -> "DacLatents":
+        encoder, decoder = self.encoder.config, self.decoder.config
+        self.check_sums(decoder.latent_dim, encoder.strides, decoder.rates)
+        self.check_channels(encoder.in_channels, decoder.out_channels)
+        _check_latents(self.bottleneck, encoder.output_dim, decoder.latent_dim)
+        return self
+
+
+class DacRvq(Autoencoder):
     """A DAC inside stable-audio-tools."""
 
     encoder: DacEncoderPart
@@ -190,10 +208,10 @@ class DacRvq(_Autoencoder):
     @model_validator(mode="after")
     def _check(self) -> "DacRvq":
         encoder, decoder, quantizer = self.encoder.config, self.decoder.config, self.bottleneck.config
-        self._check_sums(decoder.latent_dim, encoder.strides, decoder.rates)
-        self._check_channels(encoder.in_channels, decoder.out_channels)
-        _check_equal("input_dim", quantizer.input_dim, "the encoder's output", encoder.latent_dim or encoder.width)
-        _check_equal("input_dim", quantizer.input_dim, "the decoder's latent_dim", decoder.latent_dim)
+        self.check_sums(decoder.latent_dim, encoder.strides, decoder.rates)
+        self.check_channels(encoder.in_channels, decoder.out_channels)
+        check_equal("input_dim", quantizer.input_dim, "the encoder's output", encoder.output_dim)
+        check_equal("input_dim", quantizer.input_dim, "the decoder's latent_dim", decoder.latent_dim)
         return self
 
 
@@ -207,8 +225,12 @@ class StableAudioHeader(Config):
     model: dict[str, Any]
 
 
-SUPPORTED: dict[tuple[str, str, str], type[OobleckVae] | type[DacRvq]] = {
-    ("oobleck", "oobleck", "vae"): OobleckVae,
+AnyModel = OobleckLatents | DacLatents | DacRvq | SeanetRvq
+
+SUPPORTED: dict[tuple[str, str, str], type[AnyModel]] = {
+    **{("oobleck", "oobleck", bottleneck): OobleckLatents for bottleneck in ("vae", "tanh", "l2_norm")},
+    **{("dac", "dac", bottleneck): DacLatents for bottleneck in ("vae", "tanh", "l2_norm")},
     ("dac", "dac", "dac_rvq"): DacRvq,
+    ("seanet", "seanet", "rvq"): SeanetRvq,
 }
 """Types of encoder, decoder and bottleneck that run here."""

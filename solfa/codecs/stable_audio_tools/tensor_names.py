@@ -10,15 +10,18 @@ Their modules are numbered sequences. With n strides, and the container c = `lay
     ENC.{i+1}.c.4               .conv1                  DEC.{n+1}                   decoder.snake1
     ENC.{n+1}                   encoder.snake1          DEC.{n+2}                   decoder.conv2
     ENC.{n+2}                   encoder.conv2           a residual unit's c.0 .. 3: snake1, conv1, snake2, conv2
+
+A seanet's modules have the same numbers here and there; each convolution is one level deeper there (conv.conv,
+convtr.convtr).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from jaxtyping import Float32
-from torch import Tensor
+from torch import Tensor, nn
 
 from solfa.errors import ConfigError
 from solfa.pretrained.account import check_accounted
@@ -44,6 +47,8 @@ class Layout:
     """Our module to theirs."""
     folds_weight_norm: bool
     """Whether their pair weight_g, weight_v becomes our single weight."""
+    tensors: Mapping[str, str] = field(default_factory=dict)
+    """Our name of a tensor in a module to theirs, where it differs."""
 
     def translate(self, own: Mapping[str, Tensor], state: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
         """Rename and reshape `state` to fit `own`; tensors that are missing, extra or of another shape are named."""
@@ -61,17 +66,20 @@ class Layout:
         plain = tensor != "weight" or module == "projection" or module.endswith(".codebook")
         if self.folds_weight_norm and not plain:
             return (f"{theirs}.weight_g", f"{theirs}.weight_v")
-        return (f"{theirs}.{tensor}",)
+        return (f"{theirs}.{self.tensors.get(tensor, tensor)}",)
 
 
 def _join(tensors: list[Tensor], like: Tensor) -> Tensor | None:
-    """Give one tensor the shape of `like`: fold a weight norm, or turn a per-channel vector into [1, C, 1]."""
+    """Give one tensor the shape of `like`: fold a weight norm, turn a per-channel vector into [1, C, 1], or drop or add
+    an axis of 1, which codebooks have for heads."""
     if len(tensors) == 2:
         magnitude, direction = tensors
         fits = direction.shape == like.shape and magnitude.shape == (len(like), *[1] * (like.ndim - 1))
         return fold_weight_norm(direction, magnitude) if fits else None
     (tensor,) = tensors
     if tensor.ndim == 1 and like.shape == (1, len(tensor), 1):
+        return tensor.reshape(like.shape)
+    if tensor.shape == (1, *like.shape) or (1, *tensor.shape) == like.shape:
         return tensor.reshape(like.shape)
     return tensor if tensor.shape == like.shape else None
 
@@ -131,6 +139,24 @@ def dac_layout(num_encoder_blocks: int, num_decoder_blocks: int, num_codebooks: 
         for module in ("in_proj", "out_proj", "codebook"):
             modules[f"quantizer.quantizers.{place}.{module}"] = f"bottleneck.quantizer.quantizers.{place}.{module}"
     return Layout(modules, folds_weight_norm=True)
+
+
+def seanet_layout(network: nn.Module) -> Layout:
+    """Lay out an EnCodec of transformers: its convolutions, LSTMs and codebooks."""
+    from transformers.models.encodec.modeling_encodec import EncodecConv1d, EncodecConvTranspose1d
+
+    modules = {}
+    for name, module in network.named_modules():
+        theirs = name.replace(".layers.", ".model.", 1)
+        if isinstance(module, nn.LSTM):
+            modules[name] = theirs
+        elif isinstance(module, EncodecConv1d | EncodecConvTranspose1d):
+            inner = f"{theirs}.convtr.convtr" if isinstance(module, EncodecConvTranspose1d) else f"{theirs}.conv.conv"
+            modules[f"{name}.conv"] = modules[f"{name}.conv.parametrizations.weight"] = inner
+        elif name.startswith("quantizer.") and name.endswith(".codebook"):
+            modules[name] = f"bottleneck.{name.removesuffix('codebook')}_codebook"
+    norms = {"original0": "weight_g", "original1": "weight_v", "inited": "initted"}
+    return Layout(modules, folds_weight_norm=False, tensors=norms)
 
 
 def _encoder_modules(top: str, inner: str, num_blocks: int) -> Iterator[tuple[str, str]]:

@@ -64,17 +64,26 @@ KEYS = tuple(field.alias or name for name, field in PreEncodeConfig.model_fields
 """The names of all settings, as users write them."""
 
 
+ALIASES = {"model_config_path": "model_config", "dataset_config_path": "dataset_config"}
+"""Other names of settings."""
+
+
 def check_key(key: str, where: str) -> None:
     """Refuse a name that is not a setting, and suggest the nearest."""
-    if key not in KEYS:
+    if key not in KEYS and key not in ALIASES:
         raise ConfigError(f"{where}: {key}: unknown field{nearest(key, KEYS)}")
 
 
 def parse_pre_encode(values: Mapping[str, Any], where: str = "pre-encode") -> PreEncodeConfig:
     """Validate settings under the names that users write; an error is one sentence."""
-    for key in values:
-        check_key(key, where)
-    return parse_config(PreEncodeConfig, values, where)
+    known: dict[str, Any] = {}
+    for written, value in values.items():
+        check_key(written, where)
+        key = ALIASES.get(written, written)
+        if value is not None and known.get(key) is not None:
+            raise ConfigError(f"{where}: {key}: given twice, once by another name; leave one out")
+        known[key] = known.get(key) if value is None else value
+    return parse_config(PreEncodeConfig, known, where)
 
 
 def check_launch(config: PreEncodeConfig, rank: Rank) -> None:
@@ -82,6 +91,8 @@ def check_launch(config: PreEncodeConfig, rank: Rank) -> None:
     if config.num_nodes > rank.world_size:
         raise ConfigError(
             f"num_nodes {config.num_nodes}: expected a launcher's RANK and WORLD_SIZE for at least as many processes, "
-            f"found WORLD_SIZE {rank.world_size}; start it on every machine with `srun solfa pre-encode ...` "
-            f"or `torchrun --nnodes {config.num_nodes} --no-python solfa pre-encode ...`"
+            f"found WORLD_SIZE {rank.world_size}; start it with `srun --nodes {config.num_nodes} --ntasks-per-node "
+            f"GPUS solfa pre-encode ...`, or on every machine with `torchrun --nnodes {config.num_nodes} "
+            "--nproc-per-node GPUS --rdzv-backend c10d --rdzv-endpoint FIRST_MACHINE:29500 --no-python "
+            "solfa pre-encode ...`"
         )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from solfa.audio.recording import Location, Recording
 from solfa.audio.sources.custom_metadata import CustomMetadata
 from solfa.audio.sources.dataset_config import DatasetConfigSource, open_dataset_config
+from solfa.codecs.protocol import Codec
 from solfa.errors import ConfigError
 from solfa.files.json_objects import parse_strict
 from solfa.files.printable_names import escape_path, unescape_path
@@ -36,6 +37,10 @@ class Collected(NamedTuple):
         if self.content.get("drop_last") is True:
             notes.append("drop_last in the dataset config is for training only: the last, smaller batch was encoded")
         return notes
+
+    def heard_by(self, codec: Codec) -> "Collected":
+        """Let the user's functions hear recordings as the codec does."""
+        return self._replace(source=self.source.heard_by(codec.sample_rate, codec.num_channels))
 
     def relpath(self, key: str) -> str:
         """Name a recording relative to its collection."""

@@ -7,6 +7,7 @@ OUT/<rank>/<id>.npy        [C, N] latents or [K, N] codes
 OUT/<rank>/<id>.json       written after the array: an item is stored when both are there
 OUT/<rank>/failures.jsonl  written once a rank is through its items
 OUT/failures.jsonl         all failures, written once every rank is done
+OUT/filelist.txt           the arrays of all ranks, written with it: readers then do not take silence.npy for an item
 """
 
 import json
@@ -36,6 +37,7 @@ from solfa.files.whole_files import (
 )
 from solfa.store.export.clip_record import json_bytes
 from solfa.store.export.npy_bytes import npy_bytes
+from solfa.store.export.stable_audio import FILE_LIST, file_list
 from solfa.store.lease import Lease, live_leases
 
 DETAILS, FAILURES, SILENCE = "details.json", "failures.jsonl", "silence.npy"
@@ -122,8 +124,7 @@ class RankFolder:
 
     def stored(self) -> set[str]:
         """List the ids of the items that are complete."""
-        names = {path.name for path in self.path.iterdir()}
-        return {name[:-5] for name in names if name.endswith(".json") and f"{name[:-5]}.npy" in names}
+        return _stored(self.path)
 
     def store(self, slot: Slot, array: np.ndarray[Any, Any], description: Mapping[str, Any]) -> None:
         """Write an item, its JSON last; if the process is killed in between, the item does not count."""
@@ -137,13 +138,20 @@ class RankFolder:
         create_once(self.out, self.out / SILENCE, npy_bytes(array))
 
     def finish(self, failures: Sequence[FailedItem]) -> None:
-        """Write what failed; the last rank to do so writes the complete list."""
+        """Write what failed; the last rank to do so writes the complete lists of what failed and what is there."""
         lines = b"".join(_line(failure._asdict()) for failure in failures)
         _put(self.path / FAILURES, lines)
         crash_point("pre-encode:before-finish")
         parts = [self.out / str(rank) / FAILURES for rank in range(self._rank.world_size)]
         if all(part.is_file() for part in parts):
             _put(self.out / FAILURES, b"".join(part.read_bytes() for part in parts))
+            items = (f"{part.parent.name}/{item}" for part in parts for item in sorted(_stored(part.parent)))
+            _put(self.out / FILE_LIST, file_list(items))
+
+
+def _stored(folder: Path) -> set[str]:
+    names = {path.name for path in folder.iterdir()}
+    return {name[:-5] for name in names if name.endswith(".json") and f"{name[:-5]}.npy" in names}
 
 
 def _line(value: Mapping[str, Any]) -> bytes:

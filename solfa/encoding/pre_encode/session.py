@@ -55,6 +55,7 @@ def pre_encode(
     if read_details(out) is None:
         expect_recordings(collected, config.dataset_config)
     codec = _load_codec(config, encoders.device_of(0))
+    collected = collected.heard_by(codec)
     encoder = BatchEncoder(codec, encoders.device_of(0), config.sample_size, config.model_half)
     # Before anything is written: it shows whether the codec runs here at all.
     silence = None if (out / SILENCE).is_file() else encoder.encode_silence()

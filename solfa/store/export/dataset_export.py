@@ -52,11 +52,12 @@ def export_dataset(
     silence: np.ndarray[Any, Any] | None = None,
     details: Mapping[str, Any] | None = None,
     limits: PartLimits | None = None,
+    pad_frames: int = 0,
 ) -> ExportReport:
     """Write a dataset into a new or empty folder; if killed half-way, repeat the call to finish.
 
-    `silence` ([T, W], encoded silence) and `details` (keys of details.json) belong to stable-audio, `limits` to
-    webdataset and parquet.
+    `silence` ([T, W], encoded silence), `details` (keys of details.json) and `pad_frames` (fill up shorter clips with
+    silence to this many frames) belong to stable-audio, `limits` to webdataset and parquet.
 
     >>> import solfa
     >>> from solfa.store import ExportFormat, export_dataset
@@ -67,12 +68,16 @@ def export_dataset(
     limits = limits or PartLimits()
     if silence is not None and (silence.ndim != 2 or silence.shape[1] != dataset.info.array.width):
         raise ConfigError(f"silence: expected an array [T, {dataset.info.array.width}], found {list(silence.shape)}")
-    if format is not ExportFormat.STABLE_AUDIO and (silence is not None or details):
-        raise ConfigError(f"silence, details: the format {format} has no place for them; leave them out")
+    if format is not ExportFormat.STABLE_AUDIO and (silence is not None or details or pad_frames):
+        raise ConfigError(f"silence, details, pad_frames: the format {format} has no place for them; leave them out")
+    if pad_frames > (0 if silence is None else len(silence)):
+        found = "none" if silence is None else f"{len(silence)} frames"
+        raise ConfigError(f"pad_frames: expected at least {pad_frames} frames of encoded `silence`, found {found}")
     marker = Marker(
         format=format,
         dataset_digest=dataset.digest,
         limits=limits,
+        pad_frames=pad_frames,
         num_clips=len(dataset),
         num_failed=dataset.num_failed,
         complete=False,
@@ -80,7 +85,7 @@ def export_dataset(
     )
     plan = PlanRows(dataset.path)
     folder = claim(out, marker, dataset.path)
-    job = ExportJob(dataset, plan, folder, limits, on_clip, silence, details or {})
+    job = ExportJob(dataset, plan, folder, limits, on_clip, silence, details or {}, pad_frames)
     _WRITERS[format](job)
     if dataset.num_failed:
         folder.put(FAILURES, b"".join(json_line(record) for record in failed_records(dataset)))

@@ -26,6 +26,8 @@ class ExportJob:
     silence: np.ndarray[Any, Any] | None
     """Encoded silence, [T, W]."""
     details: Mapping[str, Any]
+    pad_frames: int = 0
+    """Shorter clips are filled up with silence to this many frames."""
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -25,6 +25,8 @@ class Marker(Config):
     format: ExportFormat
     dataset_digest: str
     limits: PartLimits
+    pad_frames: int = Field(default=0, ge=0)
+    """Arrays of shorter clips were filled up to this many frames."""
     num_clips: int = Field(ge=0)
     num_failed: int = Field(ge=0)
     complete: bool

@@ -118,6 +118,8 @@ def _expect_same(out: Path, found: Marker, wanted: Marker) -> None:
         what = f"expected an export as {wanted.format}, found one as {found.format}"
     elif found.limits != wanted.limits:
         what = f"expected parts of {wanted.limits}, found parts of {found.limits}"
+    elif found.pad_frames != wanted.pad_frames:
+        what = f"expected clips padded to {wanted.pad_frames} frames, found an export with {found.pad_frames}"
     else:
         what = f"holds an export of another dataset or another state ({found.num_clips} clips, {found.dataset.codec})"
     raise ConfigError(f"{out}: {what}; choose another folder")

@@ -58,7 +58,8 @@ class ExportedClips:
             try:
                 loaded = load() if record.num_frames else np.zeros((0, spec.width), spec.numpy_dtype)
                 turned = axes.frame_major(loaded, spec, where) if record.num_frames else loaded
-                array = checked(turned, spec, where)
+                padded = self.marker.pad_frames > record.num_frames
+                array = checked(turned[: record.num_frames] if padded else turned, spec, where)
             except StoreError as error:
                 yield outcome_of(record, None, str(error))
             else:

@@ -11,6 +11,8 @@ from hostile import encoded, tone
 
 from solfa.audio.probe import probe
 from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.custom_metadata import uses_audio
+from solfa.audio.sources.dataset_config import heard_by
 from solfa.audio.sources.location import locate_recording
 from solfa.errors import ConfigError
 
@@ -25,8 +27,8 @@ def get_custom_metadata(info, audio):
     if info["relpath"] == "raise.wav":
         raise KeyError("nothing")
     return {
-        "prompt": f"{info['relpath']} {info['seconds_total']:.1f} s",
-        "peak": np.abs(audio).max(),
+        "prompt": f"{info['relpath']} {info['seconds_total']} s",
+        "peak": np.abs(audio.numpy()).max(),
         "shape": audio.shape,
         "odd": object(),
     }
@@ -82,7 +84,7 @@ def test_custom_metadata_is_asked_for_every_recording(tmp_path):
     found = {recording.key: recording for recording in open_source(config, trust_code=True).recordings()}
     assert set(found) == {"a/broken.wav", "a/raise.wav", "a/x.wav"}
     good = found["a/x.wav"]
-    assert good.caption == "x.wav 0.1 s"
+    assert good.caption == "x.wav 1 s"
     assert good.metadata["shape"] == [2, 1600] and 0.3 < good.metadata["peak"] < 1
     assert good.metadata["metadata_error"].startswith("odd is ") and "JSON" in good.metadata["metadata_error"]
     json.dumps(good.metadata, allow_nan=False)
@@ -90,10 +92,79 @@ def test_custom_metadata_is_asked_for_every_recording(tmp_path):
     assert "cannot be decoded" in found["a/broken.wav"].error
 
 
+OPERATIONS = """
+import torch
+
+def get_custom_metadata(info, audio):
+    assert isinstance(audio, torch.Tensor) and audio.dtype == torch.float32 and audio.is_contiguous()
+    left, right = audio
+    spectrum = torch.stft(audio.mean(dim=0), 256, return_complex=True, window=torch.hann_window(256)).abs()
+    louder = torch.nn.functional.pad(audio.clone().mul_(2), (0, 8)).clamp(-1, 1)
+    return {
+        "peak": audio.abs().max().item(),
+        "rms": audio.pow(2).mean().sqrt(),
+        "shape": list(audio.shape),
+        "samples": audio.size(-1),
+        "same": torch.equal(left, right),
+        "bins": spectrum.size(0),
+        "louder": louder[:, :-8].unsqueeze(0).cpu().numpy().max(),
+        "valid": int(info["padding_mask"].sum()),
+        "rate": info["sample_rate"],
+        "whole": isinstance(info["seconds_total"], int) and info["seconds_total"],
+        "begin": info["seconds_start"],
+        "times": info["timestamps"],
+        "loaded": info["load_time"] >= 0,
+    }
+"""
+
+
+def test_the_function_gets_a_tensor_at_the_rate_and_channels_of_the_model(tmp_path):
+    write(tmp_path / "audio/x.wav", encoded(tone(24_000, 1, 16_000), 16_000))
+    (tmp_path / "custom.py").write_text(OPERATIONS)
+    entry = {"id": "a", "path": "audio", "custom_metadata_module": "custom.py"}
+    config = write_config(tmp_path, dataset_type="audio_dir", datasets=[entry])
+    source = heard_by(open_source(config, trust_code=True), 44_100, 2)
+    (found,) = source.recordings()
+    assert found.error is None
+    known = {name: found.metadata[name] for name in ("shape", "samples", "same", "bins", "valid", "rate", "whole")}
+    assert known == {
+        "shape": [2, 66_150],
+        "samples": 66_150,
+        "same": True,
+        "bins": 129,
+        "valid": 66_150,
+        "rate": 44_100,
+        "whole": 2,
+    }
+    assert (found.metadata["begin"], found.metadata["times"], found.metadata["loaded"]) == (0, [0.0, 1.0], True)
+    assert 0.1 < found.metadata["peak"] <= 1 and found.metadata["louder"] >= found.metadata["peak"]
+    assert 0 < found.metadata["rms"] < found.metadata["peak"]
+
+
+def test_only_a_function_that_cannot_look_at_the_audio_does_without_it():
+    def info_only(info, audio):
+        return {"prompt": info["relpath"], "audio": 1}
+
+    def nested(info, audio):
+        return {"peak": max(abs(value) for value in [0] if audio is not None)}
+
+    def deferred(info, audio):
+        return (lambda: audio)()
+
+    assert not uses_audio(info_only)
+    assert uses_audio(nested) and uses_audio(deferred)
+    assert uses_audio(lambda info, audio: {"n": len(audio)}) and uses_audio(lambda info, audio: locals())
+    assert uses_audio(lambda *arguments: {}) and uses_audio(dict) and uses_audio(lambda info, audio=None, n=1: {})
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"dataset_type": "s3", "datasets": [{"id": "a", "s3_path": "s3://b"}]}, "'s3' is not supported"),
+        (
+            {"dataset_type": "s3", "datasets": [{"id": "a b", "s3_path": "s3://b/c/", "profile": "me"}]},
+            r"found 's3'; .*aws s3 sync s3://b/c/ a_b/ --profile me`.*\"wds\".*\"a_b\"",
+        ),
+        ({"dataset_type": "s3", "datasets": [{"id": i, "s3_path": f"s3://{i}"} for i in "abc"]}, "other 2"),
         ({"dataset_type": "pre_encoded", "datasets": [{"id": "a", "path": "."}]}, "already encoded"),
         (
             {"dataset_type": "wds", "datasets": [{"id": "a", "s3_path": "s3://b"}]},

@@ -65,6 +65,95 @@ def test_oobleck_latents_and_audio_equal_the_original_network(final_tanh: bool, 
     assert (decoded.abs() < 1).all() == final_tanh, "the signal is loud enough to tell the two apart"
 
 
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_an_oobleck_without_snakes_uses_elu(part: str, tmp_path: Path) -> None:
+    config = edited(tiny.OOBLECK_CONFIG, **{f"{part}__config__use_snake": False})
+    network = tiny.oobleck_network(config).double()
+    codec = in_double(load(tiny.make_stable_audio_oobleck(tmp_path, config=config)))
+    audio = noise(400)
+    encoded = codec.encode(audio)
+    with torch.no_grad():
+        means = network.means(audio).transpose(1, 2)
+        decoded = network.decoder(encoded.array.double().transpose(1, 2))
+    torch.testing.assert_close(encoded.array, means.float(), rtol=2**-23, atol=1e-9)
+    torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=2**-23, atol=1e-9)
+
+
+@pytest.mark.parametrize("bottleneck", [{"type": "tanh", "config": {"scale": 2.0}}, {"type": "l2_norm"}])
+def test_latents_that_are_squashed_or_normalised_equal_their_definition(
+    bottleneck: dict[str, Any], tmp_path: Path
+) -> None:
+    config = edited(tiny.OOBLECK_CONFIG, encoder__config__latent_dim=3, bottleneck=bottleneck)
+    network = tiny.oobleck_network(config).double()
+    path = tiny.make_stable_audio_oobleck(tmp_path, config=config)
+    codec = in_double(load(path))
+    audio = noise(400)
+    encoded = codec.encode(audio)
+    with torch.no_grad():
+        latents = network.encoder(audio)
+        is_tanh = bottleneck["type"] == "tanh"
+        latents = 2 * torch.tanh(latents / 2) if is_tanh else latents / latents.pow(2).sum(1, keepdim=True).sqrt()
+        decoded = network.decoder(latents)
+    torch.testing.assert_close(encoded.array, latents.transpose(1, 2).float(), rtol=2**-22, atol=1e-9)
+    torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ConfigError, match="with_scale"):
+        load(path, with_scale=True)
+
+
+@pytest.mark.parametrize("projected", [True, False])
+def test_dac_latents_and_audio_equal_the_original_network(projected: bool, tmp_path: Path) -> None:
+    width = {"latent_dim": 16, "decoder__config__latent_dim": 16, "encoder__config__latent_dim": None}
+    config = tiny.DAC_VAE_CONFIG if projected else edited(tiny.DAC_VAE_CONFIG, **width)
+    network = without_weight_norm(tiny.dac_network(config).double())
+    path = tiny.make_stable_audio_dac(tmp_path, config=config)
+    codec = in_double(load(path))
+    audio = noise(400)
+    encoded = codec.encode(audio)
+    with torch.no_grad():
+        means = network.latents(audio).chunk(2, dim=1)[0].transpose(1, 2)
+        decoded = network.decoder.decoder(encoded.array.double().transpose(1, 2))
+    assert (codec.kind, codec.sample_rate, codec.hop_length) == ("latents", 44100, 40)
+    assert codec.latent_channels == (3 if projected else 16) and codec.description["family"] == "dac_vae"
+    torch.testing.assert_close(encoded.array, means.float(), rtol=2**-23, atol=1e-9)
+    torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=2**-23, atol=1e-9)
+
+
+@pytest.mark.parametrize("ratios", [[2, 4, 5], [5, 4, 2]])
+def test_seanet_codes_and_audio_equal_the_original_network(ratios: list[int], tmp_path: Path) -> None:
+    config = edited(tiny.SEANET_CONFIG, decoder__config__ratios=ratios, decoder__config__n_filters=6)
+    network = tiny.seanet_network(config).double()
+    path = tiny.make_stable_audio_seanet(tmp_path, config=config)
+    codec = in_double(load(path))
+    audio = noise(410)[:, :1]
+    with torch.no_grad():
+        codes = network.codes(audio)
+        decoded = network.decode(codes)
+    encoded = codec.encode(audio)
+    assert (codec.sample_rate, codec.hop_length, codec.num_codebooks, codec.codebook_size) == (32000, 40, 3, 64)
+    assert torch.equal(encoded.array, codes) and len(codes.unique()) > 8
+    torch.testing.assert_close(codec.decode(encoded), decoded[..., :410].float(), rtol=1e-5, atol=1e-6)
+    assert load(path, num_codebooks=2).encode(audio.float()).array.shape[-1] == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decoder__config__dilation_base": 3}, "dilation_base: expected 2"),
+        ({"bottleneck__config__codebook_dim": 4}, "codebook_dim: expected 8"),
+        ({"bottleneck__config__use_cosine_sim": True}, "use_cosine_sim"),
+        ({"encoder__config__norm": "time_group_norm"}, "norm"),
+        ({"encoder__config__ratios": [2, 4, 4]}, "downsampling_ratio: expected 32"),
+    ],
+)
+def test_seanets_that_would_change_the_numbers_are_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    config = tiny.make_stable_audio_seanet(tmp_path)
+    config.write_text(json.dumps(edited(tiny.SEANET_CONFIG, **changes)))
+    with pytest.raises(ConfigError, match=message):
+        load(config)
+
+
 @pytest.mark.parametrize("projected", [True, False])
 def test_dac_codes_and_audio_equal_the_original_network(projected: bool, tmp_path: Path) -> None:
     config = tiny.DAC_CONFIG
@@ -132,7 +221,7 @@ def test_an_unambiguous_prefix_is_stripped_and_a_training_checkpoint_is_named(tm
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"encoder__config__use_snake": False}, "use_snake: .*true"),
+        ({"encoder__config__use_snake": False}, r"unexpected encoder.*alpha"),
         ({"decoder__config__use_nearest_upsample": True}, "use_nearest_upsample"),
         ({"encoder__config__antialias_activation": True}, "antialias_activation"),
         ({"decoder__soft_clip": True}, "soft_clip"),
@@ -142,7 +231,8 @@ def test_an_unambiguous_prefix_is_stripped_and_a_training_checkpoint_is_named(tm
         ({"downsampling_ratio": 41}, "downsampling_ratio: expected 40"),
         ({"encoder__config__latent_dim": 5}, "latent_dim: expected 6"),
         ({"io_channels": 1}, "in_channels: expected 2"),
-        ({"bottleneck__type": "tanh"}, r"oobleck \+ oobleck \+ vae.*dac \+ dac \+ dac_rvq.*found oobleck.*tanh"),
+        ({"bottleneck__type": "tanh"}, "latent_dim: expected 3"),
+        ({"bottleneck__type": "fsq"}, r"oobleck \+ oobleck \+ vae.*dac \+ dac \+ dac_rvq.*found oobleck.*fsq"),
         ({"encoder__type": "taae"}, r"found taae \+ oobleck \+ vae"),
         ({"bottleneck": None}, "found oobleck .* none"),
     ],

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from solfa.encoding.pre_encode.items import Slot
 from solfa.encoding.pre_encode.out_layout import DETAILS, RankFolder, claim_folder, read_details
 from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError, StoreError
+from solfa.store.export.stable_audio import FILE_LIST
 
 DETAILS_OF_RUN = {"dataset_config": {"datasets": []}, "solfa": {"settings": {"batch_size": 4}}}
 
@@ -48,6 +51,25 @@ def test_files_of_others_are_foreign_as_before(tmp_path):
     with pytest.raises(ConfigError, match=r"thesis\.txt"):
         claim_folder(tmp_path, DETAILS_OF_RUN)
     assert not (tmp_path / DETAILS).exists()
+
+
+def test_the_last_rank_to_finish_lists_the_arrays_of_all(tmp_path):
+    ranks = [RankFolder(tmp_path, Rank(rank, 2, rank, 2)) for rank in range(2)]
+    for folder in ranks:
+        folder.clean()
+    ranks[0].store(Slot(0, 0, 1), np.zeros((2, 3)), {})
+    ranks[0].store(Slot(0, 0, 0), np.zeros((2, 3)), {})
+    (tmp_path / "0/0000000010000.npy").write_bytes(b"torn: its JSON is not there")
+    ranks[0].store_silence(np.zeros((1, 2, 3)))
+    ranks[0].finish([])
+    assert not (tmp_path / FILE_LIST).exists()
+    ranks[1].store(Slot(1, 0, 0), np.zeros((2, 3)), {})
+    ranks[1].finish([])
+    assert (tmp_path / FILE_LIST).read_text().split() == [
+        "0/0000000000000.npy",
+        "0/0000000000001.npy",
+        "1/0010000000000.npy",
+    ]
 
 
 def test_a_rank_neither_writes_nor_removes_through_a_link(tmp_path):

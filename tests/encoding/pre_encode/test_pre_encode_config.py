@@ -66,6 +66,8 @@ def test_bounds_themselves_are_allowed_and_nothing_can_be_changed_later():
 
 def test_several_nodes_need_a_launcher():
     config = parse_pre_encode({**USUAL, "num_nodes": 2})
-    with pytest.raises(ConfigError, match=r"found WORLD_SIZE 1\b.*torchrun --nnodes 2 --no-python solfa"):
+    with pytest.raises(
+        ConfigError, match=r"found WORLD_SIZE 1\b.*srun --nodes 2 .*torchrun --nnodes 2 .*--no-python solfa"
+    ):
         check_launch(config, Rank())
     check_launch(config, Rank(rank=1, world_size=2))

@@ -13,7 +13,7 @@ import pytest
 from solfa.encoding.legacy_import import import_legacy
 from solfa.errors import ConfigError, StoreError
 from solfa.files.id_names import flat_name, tree_name
-from solfa.store.dataset import Dataset
+from solfa.store.dataset import Dataset, open_dataset
 from solfa.store.export.dataset_export import export_dataset
 from solfa.store.export.format_names import ExportFormat, PartLimits, part_ranges
 from solfa.store.export.musiccaps import bare_names
@@ -47,6 +47,38 @@ def test_the_layouts_own_keys_win_over_metadata_of_the_same_name(latents: Datase
     item = json.loads((tmp_path / "out/0/0000000000000.json").read_text())
     assert item["path"] == "music/0.wav" and item["solfa"]["metadata"]["path"] == "mine"
     assert item["tags"] == ["a", None, 1.5]
+
+
+def listed(root: Path) -> list[str]:
+    """List the arrays of a folder as stable-audio-tools' reader does, which takes every .npy if there is no list."""
+    return [line.strip() for line in (root / "filelist.txt").read_text().splitlines()]
+
+
+def test_the_file_list_names_every_clip_once_and_not_the_silence(latents: Dataset, tmp_path: Path) -> None:
+    export_dataset(latents, tmp_path / "out", ExportFormat.STABLE_AUDIO, silence=np.ones((5, 6), np.float16))
+    assert listed(tmp_path / "out") == [f"0/{index:013d}.npy" for index in range(len(latents))]
+    assert all((tmp_path / "out" / name).is_file() for name in listed(tmp_path / "out"))
+
+
+def test_padded_clips_can_be_stacked_and_are_imported_without_their_padding(latents: Dataset, tmp_path: Path) -> None:
+    silence = np.arange(40 * 6, dtype=np.float16).reshape(40, 6)
+    report = export_dataset(latents, tmp_path / "out", ExportFormat.STABLE_AUDIO, silence=silence, pad_frames=40)
+    assert "latent_crop_length" in report.notes[0]
+    for name, clip in zip(listed(tmp_path / "out"), latents, strict=True):
+        array = np.load(tmp_path / "out" / name)
+        mask = json.loads((tmp_path / "out" / name).with_suffix(".json").read_text())["padding_mask"]
+        assert array.shape[1] == len(mask) == max(40, clip.num_frames) and sum(mask) == clip.num_frames
+        np.testing.assert_array_equal(array[:, : clip.num_frames], clip.array.T)
+        np.testing.assert_array_equal(array[:, clip.num_frames :], silence.T[:, clip.num_frames :])
+    import_legacy(tmp_path / "out", tmp_path / "again.solfa")
+    again = open_dataset(tmp_path / "again.solfa")
+    assert all(np.array_equal(clip.array, again[clip.id].array) for clip in latents)
+    with pytest.raises(ConfigError, match="padded to 50 frames"):
+        export_dataset(
+            latents, tmp_path / "out", ExportFormat.STABLE_AUDIO, silence=np.ones((50, 6), np.float16), pad_frames=50
+        )
+    with pytest.raises(ConfigError, match=r"at least 41 frames .*found 40"):
+        export_dataset(latents, tmp_path / "new", ExportFormat.STABLE_AUDIO, silence=silence, pad_frames=41)
 
 
 def test_an_absent_silence_is_reported(latents: Dataset, tmp_path: Path) -> None:
@@ -166,7 +198,7 @@ def test_names_are_unique_visible_and_short(name_of) -> None:
 def test_silence_of_another_width_or_for_another_format_is_refused(latents: Dataset, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"silence: .*\[T, 6\], found \[6, 5\]"):
         export_dataset(latents, tmp_path / "out", ExportFormat.STABLE_AUDIO, silence=np.ones((6, 5)))
-    with pytest.raises(ConfigError, match=r"silence, details: .*format npy"):
+    with pytest.raises(ConfigError, match=r"silence, details, pad_frames: .*format npy"):
         export_dataset(latents, tmp_path / "out", ExportFormat.NPY, silence=np.ones((5, 6)))
     assert not (tmp_path / "out").exists()
 
