@@ -107,7 +107,7 @@ class BaseSolver(Generic[C]):
             raise ConfigError(
                 "dset, dataset: expected both, found only one or none; set dset=NAME, or override build_dataloaders"
             )
-        self.sources = open_stages(self.cfg.dset)
+        self.sources = open_stages(self.cfg.dset, self.cfg.dataset)
         self.data_facts = data_facts(self.sources)
         batching = self.batching(self.cfg.dataset)
         for stage in ("train", "valid", "evaluate"):

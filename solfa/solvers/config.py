@@ -3,9 +3,10 @@
 A solver's own config extends `SolverConfig` with its model and whatever else it needs.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from solfa.config import Config
 from solfa.data.batching.stage_batches import Batching
@@ -63,3 +64,17 @@ class SolverConfig(Config):
     """What to take from there besides the weights; everything else starts fresh."""
     on_changed_default: Literal["refuse", "keep", "adopt"] = "refuse"
     """What to do if the experiment started with other defaults: stop, keep the old ones, or adopt the new ones."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_number_of_generated_clips(cls, values: Any) -> Any:
+        """Let `dataset.generate.num_samples`, which is AudioCraft's name for it, set `generate.num_clips`."""
+        wanted = _at(_at(_at(values, "dataset"), "generate"), "num_samples")
+        generate = _at(values, "generate")
+        if wanted is None or _at(generate, "num_clips") is None:
+            return values
+        return {**values, "generate": {**generate, "num_clips": wanted}}
+
+
+def _at(values: Any, key: str) -> Any:
+    return values.get(key) if isinstance(values, Mapping) else None
