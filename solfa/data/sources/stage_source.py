@@ -16,10 +16,10 @@ from solfa.data.sources.dset import Dset, Source, Stage
 from solfa.data.sources.filters import kept_clips
 from solfa.data.sources.hold_out import HoldOut, Side, on_side
 from solfa.data.sources.mixture import Mixture, Part
+from solfa.data.stable_random import stable_key
 from solfa.data.table.clip_table import ClipTable
 from solfa.data.table.joined_clips import JoinedClips, JoinedRows
 from solfa.data.table.row_match import join_table
-from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
 from solfa.store.dataset import Dataset, open_dataset
@@ -153,7 +153,7 @@ def _codec_fingerprint(info: DatasetInfo) -> str | None:
 
 
 def open_stage(dset: Dset, stage: Stage, num_clips: int | None = None) -> OpenedSource:
-    """Open the data of a stage, or some clips of it. Those held out of training are not weighted: each comes up once."""
+    """Open the data of a stage, or some clips of it; those held out of training are not weighted."""
     if stage == "train":
         return open_sources(dset.train, hold_out=dset.hold_out, side="train", num_clips=num_clips)
     by_choice = {"valid": [dset.valid], "evaluate": [dset.evaluate, dset.valid]}
