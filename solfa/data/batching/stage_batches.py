@@ -118,8 +118,8 @@ class Batching(Config):
     def _trains_on_all(self) -> "Batching":
         if self.train.num_samples is not None:
             raise ValueError(
-                "train.num_samples: an epoch has optim.updates_per_epoch updates, however many clips there are; leave "
-                "it out, or train on fewer clips with dset.train.where"
+                "dataset.train.num_samples: an epoch has optim.updates_per_epoch updates, however many clips there "
+                "are; leave it out, or train on fewer clips with dset.train.where"
             )
         return self
 

@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from solfa.environment.ranks import read_rank
+from solfa.environment.search_path import own_folders
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError, SolfaError
 from solfa.experiments.compose.overrides import (
@@ -35,9 +36,6 @@ from solfa.xp.failure import read_failure
 from solfa.xp.layout import state_paths
 from solfa.xp.paths import with_whole_signatures
 from solfa.xp.removal import clear_experiment
-
-SEARCH_PATH = "SOLFA_SEARCH_PATH"
-"""The environment variable that lists your own YAML folders, laid out like `solfa/conf`."""
 
 
 class ExperimentMain(DoraMain):
@@ -146,7 +144,7 @@ class ExperimentMain(DoraMain):
         return self.environment.dora_dir
 
     def group_names(self) -> list[str]:
-        self._groups = find_groups([self.full_config_path, *_own_folders()])
+        self._groups = find_groups([self.full_config_path, *own_folders(os.environ)])
         return list(self._groups)
 
     def first_overrides(self) -> list[str]:
@@ -202,15 +200,7 @@ def _one_line() -> Iterator[None]:
         raise ConfigError(" ".join(str(error).split())) from None
 
 
-def _own_folders() -> list[Path]:
-    named = [Path(text).absolute() for text in os.environ.get(SEARCH_PATH, "").split(os.pathsep) if text]
-    for folder in named:
-        if not folder.is_dir():
-            raise ConfigError(f"{SEARCH_PATH}: expected folders of YAML files, but {folder} does not exist")
-    return named
-
-
 def _search_path() -> list[str]:
-    quoted = [str(folder).replace("\\", "\\\\").replace("'", "\\'") for folder in _own_folders()]
+    quoted = [str(folder).replace("\\", "\\\\").replace("'", "\\'") for folder in own_folders(os.environ)]
     places = ",".join(f"'file://{folder}'" for folder in quoted)
     return [f"hydra.searchpath=[{places}]"] if places else []
