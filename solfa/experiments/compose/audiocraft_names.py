@@ -64,6 +64,10 @@ def _precision(value: str) -> str:
     return f"precision={'16-mixed' if value == 'float16' else '32-true' if value == 'false' else 'bf16-mixed'}"
 
 
+def _judged(value: str) -> str:
+    return "not a metric of a run; `solfa generate --captions` writes the clips to judge with another program"
+
+
 def _renamed(key: str) -> Callable[[str], str]:
     return lambda value: f"{key}={value}"
 
@@ -112,6 +116,8 @@ _KEYS: Mapping[str, Callable[[str], str]] = {
     "generate.lm.top_p": _renamed("generate.sampling.top_p"),
     "generate.lm.gen_duration": _renamed("generate.seconds"),
     "generate.lm.prompt_duration": _renamed("generate.prompt_seconds"),
+    "evaluate.metrics.sisnr": lambda value: "si_sdr, which the training of a codec always measures; leave it out",
+    **{f"evaluate.metrics.{name}": _judged for name in ("visqol", "fad", "kld", "text_consistency", "chroma_cosine")},
     "logging.log_tensorboard": _renamed("logging.tensorboard"),
     "logging.log_wandb": lambda value: "logging.wandb=null" if value == "false" else '"logging.wandb={project: NAME}"',
     "show": lambda value: "`solfa train --dry-run`",
