@@ -121,7 +121,7 @@ def supply_jobs(before_submitting: Callable[[str | None], None], own_log: Callab
     import dora.launch
     from dora.shep import Sheep, Shepherd
 
-    run_grid, job_log = dora.grid.run_grid, Sheep.log.fget
+    run_grid, job_log = dora.grid.run_grid, vars(Sheep)["log"].fget
 
     @wraps(run_grid)
     def checked_grid(main: DecoratedMain, explorer: Any, grid_name: str, *more: Any, **named: Any) -> Any:
@@ -138,5 +138,5 @@ def supply_jobs(before_submitting: Callable[[str | None], None], own_log: Callab
         return job_log(self) or own_log(self.xp.folder)
 
     dora.grid.run_grid = checked_grid
-    dora.launch.Shepherd = checked_shepherd  # type: ignore[attr-defined]
-    Sheep.log = property(log)
+    dora.launch.Shepherd = checked_shepherd  # type: ignore[assignment, attr-defined]
+    Sheep.log = property(log)  # type: ignore[assignment, method-assign]
