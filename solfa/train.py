@@ -16,10 +16,12 @@ from solfa.experiments.compose.default_solver import compose_here
 from solfa.experiments.compose.experiment_main import ExperimentMain
 from solfa.experiments.compose.overrides import as_overrides
 from solfa.experiments.processes.ddp import supply_dora
+from solfa.experiments.processes.grid import supply_dora_jobs
 from solfa.experiments.run.execution import run_experiment
 from solfa.experiments.trained_run import Run
 
 supply_dora()
+supply_dora_jobs()
 
 
 @ExperimentMain

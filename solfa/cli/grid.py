@@ -62,7 +62,7 @@ def grid(
     if not experiments:
         raise ConfigError(f"grid {name}: its explorer launches no experiment")
     if not local and not dry_run:
-        check_slurm(name)
+        check_slurm(f"grid {name}", "use `local=True` to run it here")
     for experiment in experiments:
         main.check(experiment.xp, is_cleared=clear)
     if clear:

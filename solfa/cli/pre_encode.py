@@ -1,5 +1,6 @@
 """`solfa pre-encode`: the flags of stable-audio-tools' `pre_encode.py`, or the same keys as YAML, composed by Hydra."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,7 +122,7 @@ def compose(config: Path | None, overrides: list[str]) -> dict[str, Any]:
     path = (config or BASE).absolute()
     if not path.is_file() or path.suffix != ".yaml":
         raise ConfigError(f"--config: expected a .yaml file, found {path}")
-    folders = [folder / "pre_encode" for folder in own_folders() if (folder / "pre_encode").is_dir()]
+    folders = [folder / "pre_encode" for folder in own_folders(os.environ) if (folder / "pre_encode").is_dir()]
     # Values replace those of a group, so groups come first.
     chosen = [_choice(text, [path.parent, *folders, BASE.parent]) for text in overrides if _group(text)]
     forced = _forced([text for text in overrides if not _group(text)])

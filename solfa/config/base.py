@@ -67,10 +67,13 @@ def _sentences(model: type[Config], error: ValidationError, quote: str = "") -> 
             yield f"{field}: missing"
         elif fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
             yield _tag_sentence(field, fault["ctx"])
+        elif fault["type"] == "model_attributes_type" and "kind" in _fields_at(model, fault["loc"]):
+            yield f"{field}: expected settings, found {fault['input']!r}; to choose a kind, set {field}.kind"
         else:
             found = "" if isinstance(fault["input"], dict) else f", found {fault['input']!r}"
             message = fault["msg"].removeprefix("Value error, ")
-            yield f"{field}: {message}{found}" if field else message
+            is_named = not field or message.startswith(f"{field}.")
+            yield message if is_named else f"{field}: {message}{found}"
 
 
 def _tag_sentence(field: str, context: Mapping[str, Any]) -> str:

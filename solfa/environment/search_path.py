@@ -1,21 +1,25 @@
-"""Folders with YAML files of your own, laid out like `solfa/conf`."""
+"""Folders of one's own YAML files, laid out like `solfa/conf`, which SOLFA_SEARCH_PATH lists."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from solfa.errors import ConfigError
 
 SEARCH_PATH = "SOLFA_SEARCH_PATH"
-"""The environment variable that lists them."""
 
 
-def own_folders() -> list[Path]:
-    """List the folders; one that does not exist is refused."""
-    named = [Path(text).absolute() for text in os.environ.get(SEARCH_PATH, "").split(os.pathsep) if text]
-    for folder in named:
+def listed_folders(environ: Mapping[str, str]) -> list[Path]:
+    """List the folders, whether they are there or not."""
+    return [Path(text).absolute() for text in environ.get(SEARCH_PATH, "").split(os.pathsep) if text]
+
+
+def own_folders(environ: Mapping[str, str]) -> list[Path]:
+    """List the folders; it is an error if one is not there."""
+    for folder in listed_folders(environ):
         if not folder.is_dir():
             raise ConfigError(f"{SEARCH_PATH}: expected folders of YAML files, but {folder} does not exist")
-    return named
+    return listed_folders(environ)
 
 
 def hydra_search_path(folders: list[Path]) -> list[str]:

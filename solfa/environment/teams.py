@@ -1,6 +1,6 @@
 """Teams: one YAML file each, which says where experiments, references and datasets are on each cluster.
 
-    SOLFA_TEAM           the file conf/teams/NAME.yaml; `default` if unset
+    SOLFA_TEAM           the file teams/NAME.yaml in a folder of SOLFA_SEARCH_PATH or in solfa/conf; `default` if unset
     SOLFA_CONFIG         the path of a team's file, instead
     SOLFA_CLUSTER        which of its clusters this is, if it cannot be recognised
     SOLFA_DORA_DIR       where experiments are kept, whatever the file says
@@ -12,13 +12,14 @@ Each also works with the prefix AUDIOCRAFT_; if both are set, SOLFA_ wins.
 import logging
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from solfa.config import nearest, parse_config
 from solfa.environment.clusters import DEFAULT, ClusterConfig, detect_cluster
 from solfa.environment.person import data_directory, expand_text
+from solfa.environment.search_path import listed_folders
 from solfa.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ def load_environment(
     '/data/solfa/xps'
     """
     system, hostname = system or platform.system(), hostname if hostname is not None else platform.node()
-    path, team = _team_file(environ, (conf_dir or CONF) / "teams")
+    path, team = _team_file(environ, [*listed_folders(environ), conf_dir or CONF])
     clusters = read_team(path)
     name = _variable(environ, "CLUSTER")
     if name is None:
@@ -133,8 +134,8 @@ def read_team(path: Path) -> dict[str, ClusterConfig]:
     return {name: parse_config(ClusterConfig, settings or {}, f"{path}: {name}") for name, settings in values.items()}
 
 
-def _team_file(environ: Mapping[str, str], folder: Path) -> tuple[Path, str]:
-    """Choose the team's file and name."""
+def _team_file(environ: Mapping[str, str], folders: Sequence[Path]) -> tuple[Path, str]:
+    """Choose the team's file and name; of several files with that name, the one in the first folder."""
     team, own = _variable(environ, "TEAM"), _variable(environ, "CONFIG")
     if own is not None:
         path = Path(expand_text(own, environ, "SOLFA_CONFIG"))
@@ -142,11 +143,17 @@ def _team_file(environ: Mapping[str, str], folder: Path) -> tuple[Path, str]:
             raise ConfigError(f"SOLFA_CONFIG: expected a team's YAML file, found no file {path}")
         return path.absolute(), team or path.stem
     team = team or DEFAULT
-    known = sorted(path.stem for path in folder.glob("*.yaml"))
-    if team not in known:
-        advice = nearest(team, known) or "; set SOLFA_TEAM to one of them, or SOLFA_CONFIG to your own file"
-        raise ConfigError(f"team {team!r}: {folder} has {_listed(known)}{advice}")
-    return folder / f"{team}.yaml", team
+    files = [path for folder in folders for path in sorted((folder / "teams").glob("*.yaml"))]
+    found = next((path for path in files if path.stem == team), None)
+    if found is None:
+        known = sorted({path.stem for path in files})
+        looked = " and ".join(str(folder / "teams") for folder in folders)
+        advice = nearest(team, known) or (
+            "; set SOLFA_TEAM to one of them, SOLFA_CONFIG to your own file, or SOLFA_SEARCH_PATH to the folder with "
+            f"teams/{team}.yaml"
+        )
+        raise ConfigError(f"team {team!r}: expected one of {_listed(known)}, which are in {looked}{advice}")
+    return found, team
 
 
 def _variable(environ: Mapping[str, str], name: str) -> str | None:

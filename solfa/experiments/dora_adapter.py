@@ -110,3 +110,33 @@ def supply_run(start_workers: Callable[..., None], before_clear: Callable[[Any, 
 
     dora.run.start_ddp_workers = start_workers  # type: ignore[attr-defined]
     dora.run.check_job_and_clear = check_job_and_clear
+
+
+def supply_jobs(before_submitting: Callable[[str | None], None], own_log: Callable[[Path], Path]) -> None:
+    """Make `dora grid` and `dora launch` check first, and `dora info` find the log of a run that is no job of Slurm.
+
+    `before_submitting` gets the name of the grid, None for a single experiment; `own_log` an experiment's folder.
+    """
+    import dora.grid
+    import dora.launch
+    from dora.shep import Sheep, Shepherd
+
+    run_grid, job_log = dora.grid.run_grid, vars(Sheep)["log"].fget
+
+    @wraps(run_grid)
+    def checked_grid(main: DecoratedMain, explorer: Any, grid_name: str, *more: Any, **named: Any) -> Any:
+        settings = [value for value in (*more, *named.values()) if isinstance(value, dora.grid.RunGridArgs)]
+        if not any(value.dry_run for value in settings):
+            before_submitting(grid_name)
+        return run_grid(main, explorer, grid_name, *more, **named)
+
+    def checked_shepherd(*arguments: Any, **named: Any) -> Shepherd:
+        before_submitting(None)
+        return Shepherd(*arguments, **named)
+
+    def log(self: Sheep) -> Path:
+        return job_log(self) or own_log(self.xp.folder)
+
+    dora.grid.run_grid = checked_grid
+    dora.launch.Shepherd = checked_shepherd  # type: ignore[assignment, attr-defined]
+    Sheep.log = property(log)  # type: ignore[assignment, method-assign]

@@ -13,8 +13,8 @@ from solfa.environment.stop_signals import StopSignals
 from solfa.errors import ConfigError, SolfaError
 from solfa.generate.generator import ClipGenerator
 from solfa.pretrained.origin import Origin
-from solfa.solvers.config import SolverConfig, Stage
-from solfa.solvers.experiment import Experiment
+from solfa.solvers.config import OpenSolverConfig, SolverConfig, Stage
+from solfa.solvers.experiment import Experiment, current_experiment
 from solfa.solvers.fabric.devices import gather_objects, spread, start_fabric
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Averages, Metrics
@@ -35,8 +35,8 @@ C = TypeVar("C", bound=SolverConfig)
 class BaseSolver(Generic[C]):
     """Holds what a run consists of: data, networks, optimisers, schedules, averages, and where they are kept."""
 
-    Config: ClassVar[type[SolverConfig]] = SolverConfig
-    """The pydantic model that validates this solver's settings."""
+    Config: ClassVar[type[SolverConfig]] = OpenSolverConfig
+    """The pydantic model that validates this solver's settings; without one, keys of its own are taken as they are."""
 
     Generator: ClassVar[type[ClipGenerator] | None] = None
     """The class that `solfa.load_model` builds to generate with the trained weights, if there is one."""
@@ -44,7 +44,8 @@ class BaseSolver(Generic[C]):
     reads_files: ClassVar[bool] = False
     """Whether `load_pretrained` reads files, and not only directories and Hub ids."""
 
-    def __init__(self, cfg: C, experiment: Experiment) -> None:
+    def __init__(self, cfg: C, experiment: Experiment | None = None) -> None:
+        experiment = experiment or current_experiment()
         self.cfg, self.experiment = cfg, experiment
         self.fabric = start_fabric(cfg)
         self.epoch = 1
@@ -107,7 +108,7 @@ class BaseSolver(Generic[C]):
             raise ConfigError(
                 "dset, dataset: expected both, found only one or none; set dset=NAME, or override build_dataloaders"
             )
-        self.sources = open_stages(self.cfg.dset)
+        self.sources = open_stages(self.cfg.dset, self.cfg.dataset)
         self.data_facts = data_facts(self.sources)
         batching = self.batching(self.cfg.dataset)
         for stage in ("train", "valid", "evaluate"):

@@ -3,17 +3,19 @@
 A solver's own config extends `SolverConfig` with its model and whatever else it needs.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
-from solfa.config import Config
+from solfa.config import Config, nearest
 from solfa.data.batching.stage_batches import Batching
 from solfa.data.sources.dset import Dset, Stage
 from solfa.solvers.optim.optimizer import OptimConfig
 from solfa.solvers.watchers.protocol import LoggingConfig
 
-__all__ = ["CheckpointConfig", "Precision", "SolverConfig", "Stage", "StageConfig"]
+__all__ = ["CheckpointConfig", "OpenSolverConfig", "Precision", "SolverConfig", "Stage", "StageConfig"]
 
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "bf16-true"]
 
@@ -63,3 +65,55 @@ class SolverConfig(Config):
     """What to take from there besides the weights; everything else starts fresh."""
     on_changed_default: Literal["refuse", "keep", "adopt"] = "refuse"
     """What to do if the experiment started with other defaults: stop, keep the old ones, or adopt the new ones."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_number_of_generated_clips(cls, values: Any) -> Any:
+        """Let `dataset.generate.num_samples`, which is AudioCraft's name for it, set `generate.num_clips`."""
+        wanted = _at(_at(_at(values, "dataset"), "generate"), "num_samples")
+        generate = _at(values, "generate")
+        if wanted is None or _at(generate, "num_clips") is None:
+            return values
+        return {**values, "generate": {**generate, "num_clips": wanted}}
+
+
+class Keys(dict[str, Any]):
+    """Settings that no model describes: `cfg.net.dim`, `cfg.net["dim"]` and `Net(**cfg.net)` all work."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no key {name!r}{nearest(name, self)}") from None
+
+
+def _with_attributes(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return Keys({str(key): _with_attributes(inner) for key, inner in value.items()})
+    return [_with_attributes(inner) for inner in value] if isinstance(value, list) else value
+
+
+class OpenSolverConfig(SolverConfig):
+    """The settings of a solver without a Config of its own: keys that its YAML adds are taken as they are.
+
+    A key that is almost one of the common ones is refused: it would be ignored.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_other_keys(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        for name in values.keys() - cls.model_fields.keys():
+            if alike := get_close_matches(name, cls.model_fields, n=1, cutoff=0.8):
+                raise ValueError(
+                    f"{name}: unknown field, did you mean {alike[0]!r}? A key of your own with such a name has to be "
+                    f"declared: `class MyConfig(SolverConfig): {name}: TYPE`, and in the solver `Config = MyConfig`"
+                )
+        return {name: value if name in cls.model_fields else _with_attributes(value) for name, value in values.items()}
+
+
+def _at(values: Any, key: str) -> Any:
+    return values.get(key) if isinstance(values, Mapping) else None

@@ -1,10 +1,13 @@
 """What a solver knows about the experiment it runs in: a folder, a name, and a watcher."""
 
+import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from solfa.errors import ConfigError
 from solfa.files.whole_files import replace_atomically
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.xp.layout import HISTORY, stage_path
@@ -35,6 +38,36 @@ class Experiment(NamedTuple):
     def write_stage(self, stage: str, epoch: int, metrics: Mapping[str, float]) -> None:
         """Write the result of a stage that was run on its own."""
         _write_json(stage_path(self.folder, stage), {"epoch": epoch, "metrics": dict(metrics)})
+
+
+_current: ContextVar[Experiment | None] = ContextVar("experiment", default=None)
+S = TypeVar("S")
+
+
+def build_solver(solver: Callable[..., S], cfg: Any, experiment: Experiment) -> S:
+    """Build a solver for an experiment, also one whose constructor takes only `cfg`, as AudioCraft's do."""
+    inside = _current.set(experiment)
+    try:
+        inspect.signature(solver).bind(cfg, experiment)
+    except TypeError:
+        arguments: tuple[Any, ...] = (cfg,)
+    else:
+        arguments = (cfg, experiment)
+    try:
+        return solver(*arguments)
+    finally:
+        _current.reset(inside)
+
+
+def current_experiment() -> Experiment:
+    """Return the experiment that a solver is being built for."""
+    experiment = _current.get()
+    if experiment is None:
+        raise ConfigError(
+            "`experiment`: a solver that is built by hand needs one: MySolver(cfg, Experiment(Path('runs/first'), "
+            "'first')), and a constructor of its own passes it on: super().__init__(cfg, experiment)"
+        )
+    return experiment
 
 
 def _write_json(path: Path, value: Any) -> None:

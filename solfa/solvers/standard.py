@@ -28,7 +28,7 @@ from solfa.solvers.loop.agreement import agree
 from solfa.solvers.loop.averages import Averages, Metrics
 from solfa.solvers.loop.randomness import own_randomness
 from solfa.solvers.loop.stage_loaders import endless, from_the_start
-from solfa.solvers.loop.update import unsynchronised
+from solfa.solvers.loop.update import catch_up, unsynchronised
 from solfa.solvers.state.checkpoints import RunPosition
 
 C = TypeVar("C", bound=SolverConfig)
@@ -152,7 +152,8 @@ class StandardSolver(BaseSolver[C]):
             metrics = stages[stage]()
         else:
             with torch.no_grad(), own_randomness(stage, self.cfg.seed, self.epoch, self.fabric.global_rank):
-                metrics = stages[stage]()
+                # A stage that has nothing to report may return None.
+                metrics = stages[stage]() or {}
         self._stage = None
         if self.is_first_rank:
             self.experiment.watcher.stage_finished(stage, self.epoch, metrics, time.monotonic() - started)
@@ -176,11 +177,13 @@ class StandardSolver(BaseSolver[C]):
         self._announce("train", optim.updates_per_epoch)
         with endless(self.dataloaders["train"]) as batches:
             while self.num_updates < optim.updates_per_epoch:
+                positions = [schedule.updates for schedule in self.schedules.values()]
                 for part in range(optim.accumulate):
                     self._accumulates = part + 1 < optim.accumulate
                     apart = self._registry.modules.values() if self._accumulates else ()
                     with unsynchronised(self.fabric, apart):
                         self._step("train", self.num_updates, next(batches), self.averages)
+                catch_up(self.schedules.values(), positions)
                 if self.ema is not None:
                     self.ema.update()
                 self.num_updates += 1

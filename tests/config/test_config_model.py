@@ -112,3 +112,8 @@ def test_nearest_suggests_only_what_is_close() -> None:
     assert nearest("encodec_32kz", ["encodec_24khz", "encodec_32khz"]) == ", did you mean 'encodec_32khz'?"
     assert nearest("mimi", ["dac", "encodec"]) == ""
     assert nearest("x", []) == ""
+
+
+def test_a_word_where_a_kind_has_settings_is_answered_with_the_key_to_set() -> None:
+    with pytest.raises(ConfigError, match=r"^it: pool: .*'largest'.* set pool\.kind$"):
+        parse_config(Outer, {"name": "a", "pool": "largest"}, "it")

@@ -78,7 +78,9 @@ def test_the_code_of_a_page_runs(
     namespace: dict[str, Any] = {"__name__": "page"}
     for block in run:
         if block.file_name is not None:
-            Path(block.file_name).write_text(block.body, encoding="utf-8")
+            file = Path(block.file_name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.body, encoding="utf-8")
         elif block.language == "python":
             run_python(block, name, namespace)
         elif block.language == "console":

@@ -1,6 +1,7 @@
 """Teams and clusters: variables, files and the machine say where we are."""
 
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -128,6 +129,20 @@ def test_unknown_teams_and_clusters_are_answered_with_those_that_exist(conf):
     (conf / "teams/labs.yaml").write_text("a: {}\nb: {}\n")
     with pytest.raises(ConfigError, match=r"cluster: .*'a', 'b'.*SOLFA_CLUSTER"):
         load(conf, SOLFA_TEAM="labs")
+
+
+def test_a_team_is_found_by_name_on_the_search_path_before_those_that_are_shipped(conf, tmp_path):
+    own = tmp_path / "own"
+    (own / "teams").mkdir(parents=True)
+    (own / "teams/ours.yaml").write_text("default: {dora_dir: /ours}\n")
+    path = os.pathsep.join([str(tmp_path / "nowhere"), str(own)])
+    found = load(conf, SOLFA_TEAM="ours", SOLFA_SEARCH_PATH=path)
+    assert (found.team_file, found.dora_dir) == (own / "teams/ours.yaml", Path("/ours"))
+    assert load(conf, AUDIOCRAFT_TEAM="labs", SOLFA_SEARCH_PATH=path).team_file == conf / "teams/labs.yaml"
+    (own / "teams/default.yaml").write_text("default: {dora_dir: /default}\n")
+    assert load(conf, SOLFA_SEARCH_PATH=path).dora_dir == Path("/default")
+    with pytest.raises(ConfigError, match=r"team 'our': .*'default', 'labs', 'ours'.*did you mean 'ours'\?"):
+        load(conf, SOLFA_TEAM="our", SOLFA_SEARCH_PATH=path)
 
 
 def test_a_team_is_a_name_and_not_a_path(conf):

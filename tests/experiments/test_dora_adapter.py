@@ -2,12 +2,16 @@
 
 import ast
 import inspect
+from argparse import Namespace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dora.explore import Explorer
+from dora.grid import RunGridArgs
+from dora.shep import Sheep
 
 from solfa.experiments.dora_adapter import last_of_each_key
 from solfa.xp.layout import ARGV, HISTORY
@@ -34,6 +38,8 @@ RELIED_ON = {
     "dora.executor:start_ddp_workers": ("main", "argv", "num_workers"),
     "dora.xp:XP.__init__": ("self", "dora", "cfg", "argv", "delta", "sig"),
     "dora.grid:run_grid": ("main", "explorer", "grid_name", "rules", "slurm", "args"),
+    "dora.launch:launch_action": ("args", "main"),
+    "dora.shep:Sheep.log.fget": ("self",),
     "dora.shep:Shepherd.__init__": ("self", "main", "log"),
     "dora.explore:Launcher.__init__": ("self", "shepherd", "slurm", "herd", "argv", "pool"),
 }
@@ -62,6 +68,38 @@ def test_dora_run_calls_what_is_replaced_by_its_name_in_that_module():
     source = inspect.getsource(found("dora.run:run_action"))
     for name in ("start_ddp_workers(main, args.argv, args.ddp_workers)", "check_job_and_clear(args.argv, main,"):
         assert name in source, f"dora.run.run_action does not call {name} any more; change supply_run in {ADAPTER.name}"
+
+
+def test_dora_grid_and_launch_call_what_is_replaced_by_its_name_in_their_modules():
+    called = {"dora.grid:grid_action": "run_grid(main, explorer, args.grid,", "dora.launch:launch_action": "Shepherd("}
+    for action, call in called.items():
+        assert call in inspect.getsource(found(action)), f"{action} does not call {call}; change {ADAPTER.name}"
+    assert "sheep.log" in inspect.getsource(found("dora.info:info_action"))
+
+
+def test_without_slurm_dora_touches_nothing_and_says_what_to_type(main, monkeypatch, capsys):
+    import_module("solfa.train")  # which replaces it
+    monkeypatch.setenv("PATH", "/nowhere")
+    dry = RunGridArgs(dry_run=True, monitor=False, silent=True)
+    run_grid = found("dora.grid:run_grid")
+    explorer = Explorer(lambda launcher: None)
+    assert run_grid(main, explorer, "mine", args=dry) == []
+    xp = main.init_xp(main.compose(["solver=own"]))
+    for call in (
+        lambda: run_grid(main, explorer, "mine", args=RunGridArgs(clear=True)),
+        lambda: found("dora.launch:launch_action")(Namespace(argv=["solver=own"], clear=True), main),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            call()
+        assert ended.value.code == 2 and xp.folder.exists()
+    told = capsys.readouterr().err
+    assert "`solfa grid mine --local`" in told and "`dora run`" in told
+
+
+def test_the_log_of_a_run_on_this_machine_is_the_one_that_dora_shows(main):
+    import_module("solfa.train")  # which replaces it
+    xp = main.init_xp(main.compose(["solver=own"]))
+    assert Sheep(xp).log == xp.folder / "solver.log.0"
 
 
 def test_dora_keeps_its_records_where_the_folder_s_layout_says(main):

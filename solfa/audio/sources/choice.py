@@ -2,6 +2,7 @@
 
 import os
 import re
+from itertools import islice
 from pathlib import Path
 
 from solfa.audio.file_types import AUDIO_EXTENSIONS, extension
@@ -18,6 +19,7 @@ from solfa.files.table_rows import TABLE_EXTENSIONS, is_table_name
 
 __all__ = ["expand_numbers", "locate", "open_source"]
 
+_MANIFESTS = ("data.jsonl", "data.jsonl.gz")
 _NUMBERS = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
@@ -38,7 +40,8 @@ def open_source(source: str | Path, *, audio_root: Path | None = None, trust_cod
     if _NUMBERS.search(str(source)) and not path.exists():
         return _open_tars([Path(name) for name in expand_numbers(str(source))])
     if path.is_dir():
-        return FolderSource(path)
+        manifest = _manifest_in(path)
+        return FolderSource(path) if manifest is None else TableSource(manifest, audio_root)
     if not path.exists():
         raise ConfigError(f"{escape_path(path)}: no such file or folder")
     if is_table_name(path.name):
@@ -53,6 +56,13 @@ def open_source(source: str | Path, *, audio_root: Path | None = None, trust_cod
         f"{escape_path(path)}: expected a folder, an audio file ({' '.join(sorted(AUDIO_EXTENSIONS))}), "
         f"a table ({' '.join(TABLE_EXTENSIONS)}), a .tar, or a dataset config (.json)"
     )
+
+
+def _manifest_in(folder: Path) -> Path | None:
+    """Find the manifest in a folder that holds nothing else, like AudioCraft's `egs/NAME`; None for others."""
+    with os.scandir(folder) as entries:
+        names = {entry.name for entry in islice(entries, 2)}
+    return folder / names.pop() if len(names) == 1 and names <= set(_MANIFESTS) else None
 
 
 def expand_numbers(pattern: str) -> list[str]:

@@ -5,14 +5,14 @@
       batch_size: 32            # over all ranks
       num_workers: 2
       mode: {kind: crop}        # or pad, or pack
-      valid: {batch_size: 8}
+      valid: {batch_size: 8, num_samples: 200}
 
 Training shuffles, crops at random and drops the incomplete batch; the other stages do none of this.
 """
 
 from typing import Annotated, Literal, NamedTuple, get_args
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from solfa.config import Config
 from solfa.data.batching.loader import Loader, make_loader
@@ -95,6 +95,8 @@ class StageBatching(Config):
     shuffle: bool | None = None
     random_start: bool | None = None
     drop_last: bool | None = None
+    num_samples: PositiveInt | None = None
+    """How many clips the stage uses, always the same ones; None means all. Not for training."""
 
 
 class Batching(Config):
@@ -111,6 +113,15 @@ class Batching(Config):
     valid: StageBatching = StageBatching()
     evaluate: StageBatching = StageBatching()
     generate: StageBatching = StageBatching()
+
+    @model_validator(mode="after")
+    def _trains_on_all(self) -> "Batching":
+        if self.train.num_samples is not None:
+            raise ValueError(
+                "dataset.train.num_samples: an epoch has optim.updates_per_epoch updates, however many clips there "
+                "are; leave it out, or train on fewer clips with dset.train.where"
+            )
+        return self
 
     def of(self, stage: Stage) -> StageBatching:
         """Return the exceptions of a stage."""

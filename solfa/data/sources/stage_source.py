@@ -16,6 +16,7 @@ from solfa.data.sources.dset import Dset, Source, Stage
 from solfa.data.sources.filters import kept_clips
 from solfa.data.sources.hold_out import HoldOut, Side, on_side
 from solfa.data.sources.mixture import Mixture, Part
+from solfa.data.stable_random import stable_key
 from solfa.data.table.clip_table import ClipTable
 from solfa.data.table.joined_clips import JoinedClips, JoinedRows
 from solfa.data.table.row_match import join_table
@@ -105,11 +106,16 @@ class OpenedSource:
 
 
 def open_sources(
-    sources: Sequence[Source], *, hold_out: HoldOut | None = None, side: Side = "train", weighted: bool = True
+    sources: Sequence[Source],
+    *,
+    hold_out: HoldOut | None = None,
+    side: Side = "train",
+    weighted: bool = True,
+    num_clips: int | None = None,
 ) -> OpenedSource:
     """Open datasets, select their clips and combine them; with `hold_out`, only the clips of one side.
 
-    `weighted=False` ignores all weights: every clip comes up once.
+    `weighted=False` ignores all weights: every clip comes up once. `num_clips` takes at most so many of them.
 
     >>> from solfa.data import Source, open_sources
     >>> drums = open_sources([Source(path="music.solfa", where={"id": {"glob": "drums/*"}})])
@@ -120,11 +126,25 @@ def open_sources(
     expect_same_arrays([(str(part.dataset.path), part.dataset.info) for part in opened])
     if hold_out is not None:
         ids = [part.columns.values("id") for part in opened]
-        kept = on_side([clip_id for part in ids for clip_id in part], hold_out, side)
-        sides = np.split(kept, np.cumsum([len(part) for part in ids])[:-1])
-        opened = [part.keep(these) for part, these in zip(opened, sides, strict=True)]
-        opened = [part for part in opened if len(part.dataset)]
+        opened = _kept(opened, on_side([clip_id for part in ids for clip_id in part], hold_out, side))
+    if num_clips is not None and num_clips < sum(len(part.dataset) for part in opened):
+        ids = [part.columns.values("id") for part in opened]
+        opened = _kept(opened, some_clips([clip_id for part in ids for clip_id in part], num_clips))
     return OpenedSource(opened, weighted=weighted)
+
+
+def _kept(opened: Sequence[_Opened], kept: Bool[np.ndarray, "clips"]) -> list[_Opened]:
+    parts = np.split(kept, np.cumsum([len(part.dataset) for part in opened])[:-1])
+    selected = [part.keep(these) for part, these in zip(opened, parts, strict=True)]
+    return [part for part in selected if len(part.dataset)]
+
+
+def some_clips(ids: Sequence[str], num_clips: int) -> Bool[np.ndarray, "clips"]:
+    """Choose clips by a hash of their names: all over the data, and mostly the same ones after it has grown."""
+    ranked = sorted(range(len(ids)), key=lambda index: (stable_key("num_samples", ids[index]), ids[index], index))
+    kept = np.zeros(len(ids), bool)
+    kept[ranked[:num_clips]] = True
+    return kept
 
 
 def _codec_fingerprint(info: DatasetInfo) -> str | None:
@@ -132,17 +152,17 @@ def _codec_fingerprint(info: DatasetInfo) -> str | None:
     return value_sha256(info.parts["codec"]) if info.parts.get("codec") else None
 
 
-def open_stage(dset: Dset, stage: Stage) -> OpenedSource:
-    """Open the data of a stage. Clips held out of training are not weighted: each comes up once."""
+def open_stage(dset: Dset, stage: Stage, num_clips: int | None = None) -> OpenedSource:
+    """Open the data of a stage, or some clips of it; those held out of training are not weighted."""
     if stage == "train":
-        return open_sources(dset.train, hold_out=dset.hold_out, side="train")
+        return open_sources(dset.train, hold_out=dset.hold_out, side="train", num_clips=num_clips)
     by_choice = {"valid": [dset.valid], "evaluate": [dset.evaluate, dset.valid]}
     sources = next(
         (found for found in by_choice.get(stage, [dset.generate, dset.evaluate, dset.valid]) if found is not None), None
     )
     if sources is not None:
-        return open_sources(sources)
-    return open_sources(dset.train, hold_out=dset.hold_out, side="valid", weighted=False)
+        return open_sources(sources, num_clips=num_clips)
+    return open_sources(dset.train, hold_out=dset.hold_out, side="valid", weighted=False, num_clips=num_clips)
 
 
 def expect_same_arrays(named: Sequence[tuple[str, DatasetInfo]]) -> None:

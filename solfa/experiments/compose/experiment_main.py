@@ -20,17 +20,16 @@ from solfa.environment.search_path import hydra_search_path, own_folders
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError, SolfaError
 from solfa.experiments.compose.overrides import (
+    answer_unknown,
     as_typed,
     check_group_names,
     check_overrides,
     find_groups,
     key_of,
-    same_name_elsewhere,
     unknown_keys,
 )
 from solfa.experiments.compose.settings import Settings, parse_settings, settle
 from solfa.experiments.compose.signature import difference
-from solfa.experiments.compose.state_spaces_names import names_here
 from solfa.experiments.dora_adapter import Delta, DoraMain, last_of_each_key
 from solfa.experiments.exits import sentences
 from solfa.xp.failure import read_failure
@@ -129,13 +128,14 @@ class ExperimentMain(DoraMain):
 
     def _check_unknown(self, xp: XP, unknown: Sequence[str], base: DictConfig) -> None:
         try:
-            self.settings(xp)
+            open_keys = self.settings(xp).cfg.model_extra or {}
         except ConfigError as error:
-            if answers := names_here(xp.argv):
-                raise ConfigError("; ".join(answers)) from None
-            elsewhere = same_name_elsewhere(unknown, plain(base))
-            hint = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else ""
-            raise ConfigError(f"{error}{hint}") from None
+            raise ConfigError(answer_unknown(str(error), unknown, plain(base))) from None
+        for text in unknown:
+            # A solver without a Config takes any key of its file, but a mistyped one would be ignored.
+            if key_of(text).partition(".")[0] in open_keys:
+                refused = f"{text}: the files that were chosen have no key {key_of(text)!r}"
+                raise ConfigError(answer_unknown(refused, [text], plain(base)))
 
     # Answers to what Dora asks through its adapter.
 
@@ -144,11 +144,11 @@ class ExperimentMain(DoraMain):
         return self.environment.dora_dir
 
     def group_names(self) -> list[str]:
-        self._groups = find_groups([self.full_config_path, *own_folders()])
+        self._groups = find_groups([self.full_config_path, *own_folders(os.environ)])
         return list(self._groups)
 
     def first_overrides(self) -> list[str]:
-        return hydra_search_path(own_folders())
+        return hydra_search_path(own_folders(os.environ))
 
     def difference(self, base: DictConfig, composed: DictConfig) -> Delta:
         return difference(plain(base), plain(composed))

@@ -10,11 +10,14 @@ Hydra answers a mistake with a page of text and a traceback; Solfa answers with 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from solfa.config import nearest
 from solfa.errors import ConfigError
+from solfa.experiments.compose.audiocraft_names import choice_here, keys_here
+from solfa.experiments.compose.state_spaces_names import names_here
 
 Groups = Mapping[str, Sequence[str]]
 """The files to choose from, by group: `solver` has `lm/base`, `lm/debug`."""
@@ -23,6 +26,7 @@ _VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*([A-Za-z_]\w*)")
 _TELLING = 4
 """Shorter values are only recognised in quotes: a bare `3` may be anything."""
 _NOT_GROUPS = ("teams", "pre_encode")
+_SUGGESTION = re.compile(r", did you mean '[^']*'\?")
 _BARE = re.compile(r"[A-Za-z_/][\w/.-]*", re.ASCII)
 _WORDS = ("null", "true", "false", "nan", "inf")
 _SET_ELSEWHERE = {
@@ -106,7 +110,19 @@ def _check_choice(text: str, group: str, chosen: Any, groups: Groups) -> None:
             raise ConfigError(f"{text}: expected one of {offered}, found null; leave it out to use the default")
         name = str(choice).removesuffix(".yaml")
         if name not in groups[group]:
-            raise ConfigError(f"{text}: expected one of {offered}, found {name!r}{nearest(name, groups[group])}")
+            is_mistyped = get_close_matches(name, groups[group], n=1, cutoff=0.85)
+            if not is_mistyped and (here := choice_here(group, name)):
+                raise ConfigError(f"{text}: there is no such file; here it is {here}")
+            hint = (nearest if is_mistyped else _like)(name, groups[group])
+            raise ConfigError(f"{text}: expected one of {offered}, found {name!r}{hint}")
+
+
+def _like(name: str, offered: Sequence[str]) -> str:
+    """Suggest files of the same task or for the same purpose, or else with similar letters; the end of a sentence."""
+    task, _, purpose = name.rpartition("/")
+    meant = [other for other in offered if task and other.startswith(f"{task}/")]
+    meant = meant or [other for other in offered if other.rpartition("/")[2] == purpose]
+    return f", did you mean {' or '.join(map(repr, meant))}?" if meant else nearest(name, offered)
 
 
 def as_typed(sentence: str, texts: Iterable[str], variables: Mapping[str, str]) -> str:
@@ -151,8 +167,34 @@ def check_group_names(texts: Sequence[str], groups: Groups) -> None:
     """Refuse a mistyped group among overrides that replace nothing: `slover=lm/debug`."""
     for text in texts:
         key = key_of(text)
+        if here := keys_here([text]) if "/" in key else []:
+            raise ConfigError(here[0])
         if "." not in key and (hint := nearest(key, groups)):
             raise ConfigError(f"{text}: there is no key or group called {key!r}{hint}")
+
+
+def answer_unknown(sentence: str, texts: Sequence[str], base: Mapping[str, Any]) -> str:
+    """Add to a refusal what was probably meant by overrides that replace nothing.
+
+    The names of other programs come first, then the same name in another place, then similar letters.
+    """
+    if answers := [*names_here(texts), *keys_here(texts)]:
+        return "; ".join(answers)
+    texts = [text for text in texts if key_of(text).partition(".")[0] in sentence]
+    if elsewhere := same_name_elsewhere(texts, base):
+        return f"{_SUGGESTION.sub('', sentence)}; did you mean {' or '.join(elsewhere)}?"
+    if not _SUGGESTION.search(sentence):
+        for text in texts:
+            outer, _, name = key_of(text).rpartition(".")
+            if hint := nearest(name, _keys_at(base, outer)):
+                return f"{sentence}{hint}"
+    return sentence
+
+
+def _keys_at(values: Any, key: str) -> list[str]:
+    for part in key.split(".") if key else ():
+        values = values.get(part) if isinstance(values, Mapping) else None
+    return list(values) if isinstance(values, Mapping) else []
 
 
 def same_name_elsewhere(texts: Sequence[str], base: Mapping[str, Any]) -> list[str]:

@@ -20,7 +20,10 @@ from dora.xp import XP
 
 from solfa.config import nearest
 from solfa.errors import ConfigError
+from solfa.experiments.dora_adapter import supply_jobs
+from solfa.experiments.exits import sentences
 from solfa.solvers.watchers.protocol import metric_words
+from solfa.xp.layout import log_path
 from solfa.xp.record import Epoch, read_experiment
 
 if TYPE_CHECKING:
@@ -99,12 +102,23 @@ def link_experiments(main: "ExperimentMain", grid: str, experiments: Sequence[Gr
     return folder
 
 
-def check_slurm(grid: str) -> None:
-    """Refuse to continue without Slurm."""
+def check_slurm(what: str, instead: str) -> None:
+    """Refuse to continue without Slurm, and say what to do instead."""
     if shutil.which("sbatch") is None:
-        raise ConfigError(
-            f"grid {grid}: this machine has no Slurm (sbatch), nothing was touched; use `local=True` to run it here"
-        )
+        raise ConfigError(f"{what}: this machine has no Slurm (sbatch), nothing was touched; {instead}")
+
+
+def supply_dora_jobs() -> None:
+    """Make `dora grid` and `dora launch` refuse a machine without Slurm, and `dora info` follow a run on this one."""
+
+    def check_first(grid: str | None) -> None:
+        with sentences():
+            if grid is None:
+                check_slurm("dora launch", "`dora run` runs the same experiment here")
+            else:
+                check_slurm(f"grid {grid}", f"`solfa grid {grid} --local` runs it here")
+
+    supply_jobs(check_first, log_path)
 
 
 def submit(main: "ExperimentMain", explorer: Explorer, grid: str, *, clear: bool) -> None:

@@ -9,8 +9,9 @@ from solfa.data.sources.dset import Dset, Source
 from solfa.demo.demo_paths import demo_folder
 from solfa.environment.teams import Environment
 from solfa.experiments.compose.settings import Settings
+from solfa.experiments.run.data import refuse_missing
 from solfa.experiments.run.encoded_source import find_encoded
-from solfa.solvers.experiment import Experiment, PlanTold
+from solfa.solvers.experiment import Experiment, PlanTold, build_solver
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 
 
@@ -18,6 +19,7 @@ def dry_run(xp: XP, settings: Settings, environment: Environment, watcher: Watch
     """Tell the watcher what a run would take; audio without a dataset leaves clips and parameters unknown."""
     solver, cfg = settings
     if cfg.dset is not None:
+        refuse_missing(cfg.dset, demo_folder(environment.dora_dir))
         audio = audio_to_encode(cfg.dset, environment)
         if audio:
             listed = ", ".join(f"{source.path} with {source.codec}" for source in audio)
@@ -27,7 +29,7 @@ def dry_run(xp: XP, settings: Settings, environment: Environment, watcher: Watch
         cache = environment.dora_dir / "encoded"
         cfg = cfg.model_copy(update={"dset": cfg.dset.mapped(lambda source: find_encoded(source, cache) or source)})
     with suppress(PlanTold):
-        solver(cfg, Experiment(xp.folder, xp.sig, Watchers([watcher]), is_dry=True))
+        build_solver(solver, cfg, Experiment(xp.folder, xp.sig, Watchers([watcher]), is_dry=True))
 
 
 def audio_to_encode(dset: Dset, environment: Environment) -> list[Source]:

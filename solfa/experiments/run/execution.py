@@ -19,7 +19,7 @@ from solfa.experiments.compose.settings import Settings, settle
 from solfa.experiments.processes.children import watch_parent
 from solfa.experiments.run.data import prepare_data
 from solfa.solvers.config import SolverConfig
-from solfa.solvers.experiment import Experiment
+from solfa.solvers.experiment import Experiment, build_solver
 from solfa.solvers.watchers.log import LoggedStages
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.ui.clip_files import SampleWriter
@@ -55,12 +55,16 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
     logger.info("%s", software, extra=FILE_ONLY)
     if is_first:
         forget_failure(xp.folder)
+    if cfg.model_extra:
+        names = ", ".join(cfg.model_extra)
+        logger.info("%s has no Config class, so these keys are taken as they are: %s", solver.__name__, names)
     begun = Begun()
     try:
         cfg = prepare_data(cfg, xp.folder, environment, os.environ, is_first=is_first)
         watchers = make_watchers(cfg, xp.folder) if is_first else []
         provenance = {"experiment": xp.sig, "command": spell_command(sys.argv, Path.home()), **software.values()}
-        built = solver(cfg, Experiment(xp.folder, xp.sig, Watchers([begun, *watchers]), provenance=provenance))
+        experiment = Experiment(xp.folder, xp.sig, Watchers([begun, *watchers]), provenance=provenance)
+        built = build_solver(solver, cfg, experiment)
         if is_first:
             data = {name: built.data_facts[name] for name in _DATA_FACTS if name in built.data_facts}
             logger.info("data: %s", data or "the solver's own", extra=FILE_ONLY)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from solfa.data.batching.stage_batches import Batching
 from solfa.data.sources.dset import Dset, Stage
 from solfa.data.sources.stage_source import OpenedSource, open_stage
 from solfa.errors import ConfigError
@@ -14,10 +15,10 @@ from solfa.solvers.state.registry import Stateful
 logger = logging.getLogger(__name__)
 
 
-def open_stages(dset: Dset) -> dict[Stage, OpenedSource]:
+def open_stages(dset: Dset, batching: Batching) -> dict[Stage, OpenedSource]:
     """Open the clips of every stage, and refuse stages whose arrays differ."""
     stages: tuple[Stage, ...] = ("train", "valid", "evaluate", "generate")
-    sources = {stage: open_stage(dset, stage) for stage in stages}
+    sources = {stage: open_stage(dset, stage, batching.of(stage).num_samples) for stage in stages}
     for stage, source in sources.items():
         if source.array != sources["train"].array:
             raise ConfigError(

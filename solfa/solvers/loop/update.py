@@ -1,6 +1,7 @@
 """One update of the parameters: backward, clip, step. A value that is not finite stops it before anything changes."""
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,13 @@ from torch import Tensor, nn
 from solfa.solvers.fabric.wrappers import is_wrapped_module
 from solfa.solvers.loop.agreement import agree
 from solfa.solvers.optim.optimizer import OptimConfig
+from solfa.solvers.optim.schedules import Schedule
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+
+logger = logging.getLogger(__name__)
 
 
 class NotFinite(Exception):  # noqa: N818 - becomes a sentence where the clips of the batch are known
@@ -66,3 +71,16 @@ def unsynchronised(fabric: "Fabric", modules: Iterable[nn.Module]) -> Iterator[N
 
 def _is_finite(value: Tensor) -> bool:
     return bool(torch.isfinite(value.detach()).all())
+
+
+def catch_up(schedules: Collection[Schedule], positions: Sequence[int]) -> None:
+    """Advance the schedules if a step left all of them at `positions`: it stepped its optimisers itself."""
+    if not schedules or [schedule.updates for schedule in schedules] != list(positions):
+        return
+    if not any(positions):
+        logger.warning(
+            "run_step does not call self.update(loss): the learning rate follows its schedule, but optim.clip_norm and "
+            "optim.accumulate have no effect, and a loss that is not finite does not stop the run"
+        )
+    for schedule in schedules:
+        schedule.step()

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 from torch.utils._foreach_utils import _get_fused_kernels_supported_devices
 
 from solfa.config import Config
 from solfa.solvers.optim.ema import EmaConfig
 from solfa.solvers.optim.parameter_groups import NO_DECAY, ParameterGroup, Parameters, Rules, group_parameters
-from solfa.solvers.optim.schedules import AnySchedule, Constant, Schedule
+from solfa.solvers.optim.schedules import AnySchedule, Constant, Schedule, warm_up_fault
 
 ParamGroups = list[dict[str, Any]]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -97,6 +97,12 @@ class OptimConfig(Config):
     ema: EmaConfig | None = None
     groups: tuple[ParameterGroup, ...] = ()
     no_decay: tuple[str, ...] = NO_DECAY
+
+    @model_validator(mode="after")
+    def _warm_up_ends(self) -> "OptimConfig":
+        if fault := warm_up_fault(self.schedule, self.total_updates):
+            raise ValueError(fault)
+        return self
 
     @property
     def total_updates(self) -> int:

@@ -58,11 +58,7 @@ class _Decaying(Config):
     def fallen(self, update: int, total_updates: int) -> float:
         """Return how far along the way from 1 to `min_ratio` an update is, from 0 to 1."""
         stop = total_updates if self.updates is None else self.updates
-        if self.warmup_updates >= stop:
-            raise ConfigError(
-                f"optim.schedule: warmup_updates is {self.warmup_updates}, expected fewer than the {stop} updates of "
-                "the whole schedule; lower it, or train longer"
-            )
+        assert self.warmup_updates < stop, "warm_up_fault has refused it"
         return progress(update, self.warmup_updates, stop)
 
 
@@ -132,6 +128,20 @@ class PlateauState(Config):
 
 
 AnySchedule = Annotated[Constant | Cosine | Linear | InverseSqrt | Plateau, Field(discriminator="kind")]
+
+
+def warm_up_fault(kind: AnySchedule, total_updates: int) -> str:
+    """Say why a warm-up does not fit into a run; empty if it does."""
+    warmup, stop = kind.warmup_updates, total_updates
+    if isinstance(kind, _Decaying):
+        # It has to fall, too.
+        stop = (total_updates if kind.updates is None else kind.updates) - 1
+    if warmup <= stop:
+        return ""
+    return (
+        f"optim.schedule.warmup_updates: expected at most {stop}, found {warmup}: the warm-up would not end within the "
+        f"run, which has {total_updates} updates; lower it, or raise optim.epochs or optim.updates_per_epoch"
+    )
 
 
 class Schedule:

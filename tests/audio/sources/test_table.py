@@ -125,6 +125,15 @@ def test_audiocraft_manifest_brings_its_sidecars(tmp_path, compressed):
     assert second.caption == "elsewhere"
 
 
+@pytest.mark.parametrize("name", ["data.jsonl", "data.jsonl.gz"])
+def test_folder_with_nothing_but_a_manifest_is_that_manifest(tmp_path, name):
+    write(tmp_path / "songs/a.wav")
+    row = jsonl({"path": "a.wav", "duration": 1.0, "sample_rate": 8000})
+    write(tmp_path / "egs/train" / name, gzip.compress(row.encode()) if name.endswith(".gz") else row)
+    (recording,) = open_source(tmp_path / "egs/train", audio_root=tmp_path / "songs").recordings()
+    assert recording.key.endswith("a.wav") and recording.error is None
+
+
 def test_folder_that_holds_a_manifest_is_just_a_folder(tmp_path):
     write(tmp_path / "a.wav")
     write(tmp_path / "data.jsonl", jsonl({"path": "missing.wav"}))

@@ -90,6 +90,12 @@ def test_typos_and_impossible_sizes_are_named() -> None:
         batching(batch_size=0)
 
 
+def test_a_number_of_clips_to_train_on_is_refused_with_what_to_set() -> None:
+    with pytest.raises(ConfigError, match=r"train\.num_samples: .*updates_per_epoch.*dset\.train\.where"):
+        batching(train={"num_samples": 1000000})
+    assert batching(valid={"num_samples": 3}).valid.num_samples == 3
+
+
 def test_ranks_and_workers_see_the_same_global_batches(source: OpenedSource) -> None:
     alone = make_stage_loader(source, batching(), "train", seed=5)
     config = batching(num_workers=1)

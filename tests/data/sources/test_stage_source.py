@@ -149,6 +149,17 @@ def test_stages_fall_back_from_generate_to_evaluate_to_valid_to_what_is_held_out
     assert sizes(train=cut, hold_out={"clips": 6}) == [28, 8, 8, 8]
 
 
+def test_some_clips_are_always_the_same_and_come_from_all_over_the_data(place: Path) -> None:
+    given = sources(place, {"path": "cut"}, {"path": "plain"})
+    few, more = (set(ids(open_sources(given, num_clips=count))) for count in (10, 20))
+    assert len(few) == 10 and len(more) == 20 and few < more
+    assert ids(open_sources(given, num_clips=10)) == [clip_id for clip_id in ids(open_sources(given)) if clip_id in few]
+    assert ids(open_sources(given, num_clips=99)) == ids(open_sources(given))
+    assert {clip_id[:2] for clip_id in few} == {"0:", "1:"}
+    other_order = ids(open_sources(given[::-1], num_clips=10))
+    assert {clip_id[2:] for clip_id in few} == {clip_id[2:] for clip_id in other_order}
+
+
 def test_an_opened_source_can_be_pickled_for_worker_processes(place: Path) -> None:
     opened = open_sources(sources(place, {"path": "plain", "weight": 1}, {"path": "tagged", "weight": 2}))
     opened.values("caption")

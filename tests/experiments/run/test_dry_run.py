@@ -48,3 +48,8 @@ def test_a_model_is_counted_and_refused_before_it_is_built(main: Any, tmp_path: 
     with pytest.raises(ConfigError, match=r"model: .*solver=lm/laptop"):
         told(make_main(), "solver=lm/base", "model.dim=65536", *data)  # 1.2 trillion parameters
     assert not (tmp_path / "dora").exists()
+
+
+def test_a_path_where_nothing_is_is_answered_with_the_key_to_set(main: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^dset\.train\.path: .*nowhere.*dset\.train\.path=FOLDER"):
+        told(main, "solver=lm/debug", "dset.train.path=nowhere")

@@ -112,3 +112,25 @@ def test_a_run_that_stopped_says_where_its_traceback_is_and_what_was_kept(main, 
     memory, disk = (what_to_do(error, tmp_path) for error in (MemoryError(), OSError(errno.ENOSPC, "full")))
     assert "dataset.batch_size" in memory[0] and "space" in disk[0]
     assert "same command" in memory[-1] and str(tmp_path / "checkpoint.pt") in disk[-1]
+
+
+def test_a_solver_as_audiocraft_documents_it_trains_with_keys_of_its_own(main):
+    xp = main.compose(["solver=literal", "net.dim=3"])
+    main.start(xp)
+    first, last = json.loads((xp.folder / "history.json").read_text())
+    assert last["valid"]["loss"] < first["valid"]["loss"]
+    assert last["generate"] == {} and last["train"]["lr"] == 0.0, "the schedule has come to its end"
+    stored = json.loads((xp.folder / "config.json").read_text())
+    assert stored["net"] == {"dim": 3, "options": {"out_features": 1}}
+    log = (xp.folder / "solver.log.0").read_text()
+    assert "no Config class" in log and "net, gain" in log
+    assert log.count("does not call self.update") == 1
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [("gian=3", "did you mean 'gain'"), ("net.dmi=3", "did you mean 'dim'"), ("epochs=3", r"optim\.epochs")],
+)
+def test_a_mistyped_key_of_a_solver_that_takes_any_key_is_refused(main, override, told):
+    with pytest.raises(ConfigError, match=rf"^{override}: .*{told}"):
+        main.compose(["solver=literal", override])

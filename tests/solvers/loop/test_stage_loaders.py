@@ -11,6 +11,7 @@ import torch
 
 from solfa.data.batching.loader import Loader, make_loader
 from solfa.data.batching.modes import Crop
+from solfa.data.batching.stage_batches import Batching, StageBatching
 from solfa.data.sources.dset import Dset
 from solfa.errors import ConfigError
 from solfa.solvers.loop.stage_loaders import data_facts, endless, from_the_start, go_to, open_stages, position_of
@@ -116,7 +117,7 @@ def test_a_lost_position_is_told(target: Any, position: Any, caplog: pytest.LogC
 
 def test_stages_are_opened_with_their_data_and_its_facts(tmp_path: Path) -> None:
     paths = {name: str(store(tmp_path / name, numbered(count))) for name, count in (("train", 5), ("valid", 2))}
-    sources = open_stages(Dset.model_validate(paths))
+    sources = open_stages(Dset.model_validate(paths), Batching(batch_size=1))
     assert {stage: len(source) for stage, source in sources.items()} == {
         "train": 5, "valid": 2, "evaluate": 2, "generate": 2,
     }  # fmt: skip
@@ -127,6 +128,13 @@ def test_stages_are_opened_with_their_data_and_its_facts(tmp_path: Path) -> None
     assert torch.load(tmp_path / "facts.pt", weights_only=True) == facts
 
 
+def test_a_stage_is_limited_to_some_clips_and_the_others_are_not(tmp_path: Path) -> None:
+    paths = {name: str(store(tmp_path / name, numbered(count))) for name, count in (("train", 5), ("valid", 4))}
+    batching = Batching(batch_size=1, valid=StageBatching(num_samples=3), generate=StageBatching(num_samples=9))
+    sources = open_stages(Dset.model_validate(paths), batching)
+    assert [len(sources[stage]) for stage in ("train", "valid", "evaluate", "generate")] == [5, 3, 4, 4]
+
+
 def test_stages_of_different_codecs_are_refused_by_name(tmp_path: Path) -> None:
     paths = {
         "train": str(store(tmp_path / "a", numbered(3))),
@@ -134,4 +142,4 @@ def test_stages_of_different_codecs_are_refused_by_name(tmp_path: Path) -> None:
         "generate": str(store(tmp_path / "c", numbered(3), codebook_size=128)),
     }
     with pytest.raises(ConfigError, match=r"^dset\.generate: .*128.* same codec"):
-        open_stages(Dset.model_validate(paths))
+        open_stages(Dset.model_validate(paths), Batching(batch_size=1))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.solvers.optim.optimizer import SGD, OptimConfig, build_optimizer, build_schedule
 from solfa.solvers.optim.parameter_groups import ParameterGroup
@@ -61,10 +62,16 @@ def test_inverse_square_root_peaks_at_the_end_of_the_warm_up():
     assert later == sorted(later, reverse=True)
 
 
-@pytest.mark.parametrize("kind", [Cosine, Linear])
-def test_a_warm_up_as_long_as_the_run_is_refused(kind):
-    with pytest.raises(ConfigError, match=r"warmup_updates is 20, .*fewer than the 20"):
-        make(kind(warmup_updates=20))
+@pytest.mark.parametrize(("kind", "longest"), [(Cosine, 19), (Linear, 19), (Constant, 20), (Plateau, 20)])
+def test_a_warm_up_longer_than_the_run_is_refused_with_the_settings(kind, longest):
+    make(kind(warmup_updates=longest))
+    values = {"epochs": 2, "updates_per_epoch": 10, "schedule": kind(warmup_updates=longest + 1).model_dump()}
+    with pytest.raises(ConfigError, match=rf"schedule\.warmup_updates: .*at most {longest}, found {longest + 1}"):
+        parse_config(OptimConfig, values, "run")
+    if kind in (Cosine, Linear):
+        values["schedule"] = kind(warmup_updates=8, updates=8).model_dump()
+        with pytest.raises(ConfigError, match="at most 7, found 8"):
+            parse_config(OptimConfig, values, "run")
 
 
 def make(kind, groups=()):

@@ -1,0 +1,140 @@
+"""What AudioCraft's files and keys are called here: `solver=musicgen/debug` is `solver=lm/debug`."""
+
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatch
+
+_AUDIO = "dset=audio/default dset.train=music.solfa, or dset.train.path=FOLDER and dset.train.codec=encodec_32khz"
+_NO_TASK = "Solfa has no such task; closest is solver=lm/base"
+_NO_CONDITION = "Solfa has no such condition; closest is conditioner=text"
+
+_CHOICES: Mapping[str, Mapping[str, str]] = {
+    "solver": {
+        "default": "solver=lm/base or another task; what all solvers share is in solver/standard.yaml",
+        "musicgen/debug": "solver=lm/debug",
+        "musicgen/*melody*": "solver=lm/base conditioner=text; Solfa has no melody conditions",
+        "musicgen/*style*": "solver=lm/base conditioner=text; Solfa has no style conditions",
+        "musicgen/*": "solver=lm/base conditioner=text",
+        "audiogen/debug": "solver=lm/debug",
+        "audiogen/*": "solver=lm/base conditioner=text, with data of a codec for sounds, e.g. dac_16khz",
+        "compression/encodec_base_24khz": "solver=compression/base model=codec/encodec_24khz",
+        "compression/default": "solver=compression/base",
+        "compression/encodec_*": "solver=compression/base",
+        "diffusion/*": _NO_TASK,
+        "jasco/*": _NO_TASK,
+        "magnet/*": _NO_TASK,
+        "musicgenstem/*": _NO_TASK,
+        "watermark/*": _NO_TASK,
+    },
+    "conditioner": {
+        "text2music": "conditioner=text",
+        "text2sound": "conditioner=text",
+        "*2music": _NO_CONDITION,
+        "jasco_*": _NO_CONDITION,
+    },
+    "dset": {
+        "audio/musiccaps_32khz": "dset=mot/musiccaps",
+        "audio/*khz": _AUDIO,
+        "audio/data": _AUDIO,
+        "audio/example": _AUDIO,
+        "default": _AUDIO,
+        "internal/*": _AUDIO,
+    },
+    "model": {
+        "lm/*_lm": "model=lm/small",
+        "lm/default": "model=lm/small",
+        "encodec/*": "model=codec/encodec_24khz",
+        "none": "leave it out: each solver has a model",
+    },
+}
+"""By group and pattern; the first pattern counts."""
+
+_SCALES = {"xsmall": "tiny", "base": "laptop"}
+"""Sizes that have another name, or none, with the closest."""
+
+
+def _codec(value: str) -> str:
+    return "given by the codec that the dataset was encoded with; leave it out"
+
+
+def _pattern(value: str) -> str:
+    return f"model.pattern.kind={'flat' if value == 'unroll' else value}"
+
+
+def _precision(value: str) -> str:
+    return f"precision={'16-mixed' if value == 'float16' else '32-true' if value == 'false' else 'bf16-mixed'}"
+
+
+def _judged(value: str) -> str:
+    return "not a metric of a run; `solfa generate --captions` writes the clips to judge with another program"
+
+
+def _renamed(key: str) -> Callable[[str], str]:
+    return lambda value: f"{key}={value}"
+
+
+_WARM_UP = _renamed("optim.schedule.warmup_updates")
+
+_KEYS: Mapping[str, Callable[[str], str]] = {
+    "model/lm/model_scale": lambda value: f"model=lm/{_SCALES.get(value, value)}",
+    "datasource.train": _renamed("dset.train.path"),
+    "datasource.valid": _renamed("dset.valid"),
+    "datasource.evaluate": _renamed("dset.evaluate"),
+    "datasource.generate": _renamed("dset.generate"),
+    "dataset.segment_duration": _renamed("dataset.segment_seconds"),
+    "sample_rate": _codec,
+    "channels": _codec,
+    "compression_model_checkpoint": lambda value: "dset.train.codec=NAME for audio; a dataset knows its codec",
+    "optim.lr": _renamed("optim.optimizer.lr"),
+    "optim.adam.betas": _renamed("optim.optimizer.betas"),
+    "optim.adam.eps": _renamed("optim.optimizer.eps"),
+    "optim.adam.weight_decay": _renamed("optim.optimizer.weight_decay"),
+    "optim.max_norm": _renamed("optim.clip_norm"),
+    "optim.ema.use": lambda value: "optim.ema=null" if value == "false" else "on by default; leave it out",
+    "optim.ema.updates": _renamed("optim.ema.every"),
+    "schedule.lr_scheduler": _renamed("optim.schedule.kind"),
+    "schedule.cosine.warmup": _WARM_UP,
+    "schedule.cosine.lr_min_ratio": _renamed("optim.schedule.min_ratio"),
+    "schedule.inverse_sqrt.warmup": _WARM_UP,
+    "schedule.linear_warmup.warmup": _WARM_UP,
+    "schedule.polynomial_decay.warmup": _WARM_UP,
+    "autocast": _precision,
+    "autocast_dtype": _precision,
+    "fsdp.use": lambda value: f"strategy={'fsdp' if value == 'true' else 'auto'}",
+    "codebooks_pattern.modeling": _pattern,
+    "codebooks_pattern.delay.delays": _renamed("model.pattern.delays"),
+    "transformer_lm.n_q": _codec,
+    "transformer_lm.card": _codec,
+    "transformer_lm.dim": _renamed("model.dim"),
+    "transformer_lm.num_layers": _renamed("model.num_layers"),
+    "transformer_lm.num_heads": _renamed("model.num_heads"),
+    "transformer_lm.dropout": _renamed("model.dropout"),
+    "transformer_lm.hidden_scale": lambda value: f"model.ffn_dim=DIM, which is {value} times model.dim",
+    "classifier_free_guidance.training_dropout": _renamed("conditioner.guidance_dropout"),
+    "classifier_free_guidance.inference_coef": _renamed("generate.sampling.guidance_scale"),
+    "generate.lm.temp": _renamed("generate.sampling.temperature"),
+    "generate.lm.top_k": _renamed("generate.sampling.top_k"),
+    "generate.lm.top_p": _renamed("generate.sampling.top_p"),
+    "generate.lm.gen_duration": _renamed("generate.seconds"),
+    "generate.lm.prompt_duration": _renamed("generate.prompt_seconds"),
+    "evaluate.metrics.sisnr": lambda value: "si_sdr, which the training of a codec always measures; leave it out",
+    **{f"evaluate.metrics.{name}": _judged for name in ("visqol", "fad", "kld", "text_consistency", "chroma_cosine")},
+    "logging.log_tensorboard": _renamed("logging.tensorboard"),
+    "logging.log_wandb": lambda value: "logging.wandb=null" if value == "false" else '"logging.wandb={project: NAME}"',
+    "show": lambda value: "`solfa train --dry-run`",
+}
+
+
+def choice_here(group: str, name: str) -> str:
+    """Say what to choose instead of one of AudioCraft's files; empty if it is none of them.
+
+    >>> from solfa.experiments.compose.audiocraft_names import choice_here
+    >>> choice_here("solver", "musicgen/debug")
+    'solver=lm/debug'
+    """
+    return next((here for pattern, here in _CHOICES.get(group, {}).items() if fnmatch(name, pattern)), "")
+
+
+def keys_here(overrides: Iterable[str]) -> list[str]:
+    """Answer each override that is one of AudioCraft's with what to type instead."""
+    found = [(text, *text.lstrip("+").partition("=")) for text in overrides]
+    return [f"{text}: here it is {_KEYS[key](value)}" for text, key, _, value in found if key in _KEYS]
