@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from solfa.models import Mixture
+from solfa.models import LogisticMixture
 from solfa.ops import LinearGrid, cells_on
 from solfa.ops.class_grid import Grid
 from solfa.ops.logistic_mixture import interval_log_prob
@@ -140,11 +140,11 @@ class ResidualMixture:
         self.logits, self.offsets = torch.zeros_like(spread), torch.zeros_like(spread)
         self.log_scales, self.powers = spread, torch.full((2,), 0.5, dtype=torch.float64)
 
-    def mixture(self, predictions: Tensor, features: Tensor) -> Mixture:
+    def mixture(self, predictions: Tensor, features: Tensor) -> LogisticMixture:
         level = (features * self.powers).sum(dim=-1, keepdim=True)
         shape = (*predictions.shape, NUM_MIXTURES)
         means = predictions[..., None] + level.exp() * self.offsets
-        return Mixture(self.logits.expand(shape), means, level + self.log_scales)
+        return LogisticMixture(self.logits.expand(shape), means, level + self.log_scales)
 
     def fit(self, predictions: Tensor, features: Tensor, classes: Tensor, grid: Grid) -> None:
         """Maximise the likelihood of classes, given what came before each."""

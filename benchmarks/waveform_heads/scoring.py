@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from solfa.models import DmlHead, Mixture, OutputHead
+from solfa.models import DmlHead, LogisticMixture, OutputHead
 from solfa.ops import LinearGrid, MulawGrid, cells_on
 from solfa.ops.class_grid import Grid
 from solfa.ops.logistic_mixture import interval_log_prob
@@ -25,7 +25,7 @@ AT_ONCE = 8
 """Excerpts; more only take more memory."""
 
 
-def cell_nats(mixture: Mixture, line: Grid, cells: Grid, targets: Tensor) -> Tensor:
+def cell_nats(mixture: LogisticMixture, line: Grid, cells: Grid, targets: Tensor) -> Tensor:
     """Give the nats of the cells `targets` of one grid under a mixture on the line of another, in float64."""
     lower, upper = cells_on(line, cells)
     logits, means, log_scales = (part.double() for part in mixture)
