@@ -1,7 +1,7 @@
 """The texts that modules hold, for tests of what may be spelled where."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import solfa
@@ -14,14 +14,17 @@ def modules() -> dict[str, Path]:
     return {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def texts(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def texts(path: Path) -> tuple[tuple[int, str], ...]:
     """List the texts of a module that are no docstrings, with their lines; what is computed in one is a 0."""
-    tree = ast.parse(path.read_text())
-    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
-    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    nodes = [*ast.walk(ast.parse(path.read_text()))]
+    inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    skipped = inner | {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    found = []
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             parts = [part.value if isinstance(part, ast.Constant) else "0" for part in node.values]
-            yield node.lineno, "".join(map(str, parts))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare | inner:
-            yield node.lineno, node.value
+            found.append((node.lineno, "".join(map(str, parts))))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            found.append((node.lineno, node.value))
+    return tuple(found)

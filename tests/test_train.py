@@ -7,6 +7,8 @@ import pytest
 
 from tests.experiments.own_folder import ROOT, own_variables
 
+pytestmark = pytest.mark.slow
+
 LOOK = """
 import pickle, sys, solfa.train
 from solfa.solvers.catalogue import find_solver

@@ -100,6 +100,7 @@ def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path,
     assert f"solfa inspect {tmp_path / 'd.solfa'}" in output, "what to do next"
 
 
+@pytest.mark.slow
 def test_a_side_car_that_cannot_be_read_is_told(audio_folder, tmp_path, solfa_main):
     (audio_folder / "voice/a.json").write_text("{")
     code, output = solfa_main("encode", audio_folder, tmp_path / "d.solfa", "--codec", "mulaw", "--num-workers", 0)

@@ -49,6 +49,7 @@ def test_without_slurm_nothing_is_cleared_and_local_is_suggested(tmp_path):
     assert len(list((tmp_path / "dora" / "xps").glob("*/.argv.json"))) == 2
 
 
+@pytest.mark.slow
 def test_nothing_is_cleared_unless_somebody_says_yes(tmp_path, monkeypatch):
     invoke(*TARGETS, "--dry-run", "--init")
     marks = [path.parent / "mark" for path in (tmp_path / "dora" / "xps").glob("*/.argv.json")]

@@ -66,6 +66,7 @@ def runs() -> list[tuple[Path, ...]]:
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paths", runs(), ids=lambda paths: "+".join(map(str, paths)))
 def test_every_file_of_a_group_composes_to_valid_settings(paths: tuple[Path, ...]) -> None:
     assert isinstance(settings_of(*paths), SolverConfig)

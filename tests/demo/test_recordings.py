@@ -10,6 +10,7 @@ from solfa.demo import recordings
 from solfa.demo.recordings import demo_audio
 
 
+@pytest.mark.slow
 def test_the_recordings_are_made_once_and_their_dataset_is_the_same_wherever_they_are(
     demo_recordings: Path, tmp_path: Path
 ) -> None:

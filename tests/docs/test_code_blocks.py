@@ -15,10 +15,13 @@ MAKE_THEIR_DATASET = {"README.md", "docs/quickstart.md"}
 """Pages that encode `music.solfa` themselves; the others begin with it."""
 
 SLOW = {
+    "README.md",
     "docs/add_a_model.md",
+    "docs/audiocraft_data_and_metrics.md",
     "docs/coming_from_audiocraft.md",
     "docs/coming_from_stable_audio_tools.md",
     "docs/encoding.md",
+    "docs/language_model.md",
     "docs/quickstart.md",
     "docs/training.md",
     "docs/troubleshooting.md",

@@ -26,6 +26,7 @@ def config(folder: Path, **dset: object) -> SolverConfig:
     return SolverConfig.model_validate(place_demo(values, folder))
 
 
+@pytest.mark.slow
 def test_the_others_get_what_the_first_prepared_in_the_same_start(tmp_path):
     cfg = config(tmp_path, train={"path": "//demo/drums", "codec": "mulaw:bits=8,sample_rate=4000"})
     place, folder = environment(tmp_path), tmp_path / "xp"

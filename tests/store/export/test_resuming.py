@@ -42,6 +42,7 @@ def tree(root: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("format", "crash"), CRASHES)
 def test_a_killed_export_is_finished_by_repeating_it(codes: Dataset, format: str, crash: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, str(codes.path), str(tmp_path / "killed"), format]
