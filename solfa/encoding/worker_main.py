@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from solfa.config import Config
-from solfa.environment.parent_watch import end_with_parent
+from solfa.environment.parent_watch import end_with_parent, leave_at_once
 from solfa.errors import SolfaError
 from solfa.version import __version__
 
@@ -96,19 +96,25 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda signum, frame: stopping.set())
     end_with_parent(sys.stdin.read)  # which ends with the parent, even if that was killed
 
+    def say(event: dict[str, Any]) -> None:
+        try:
+            print(json.dumps(event), file=reports)
+        except BrokenPipeError:
+            leave_at_once()  # the parent is gone, and nobody is left to encode for
+
     def emit(event: dict[str, Any]) -> None:
-        print(json.dumps(event), file=reports)
+        say(event)
         if stopping.is_set():
             raise KeyboardInterrupt
 
     try:
         run_job(job, emit)
     except SolfaError as error:
-        print(json.dumps({"event": "error", "message": str(error)}), file=reports)
+        say({"event": "error", "message": str(error)})
         return 1
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        print(json.dumps({"event": "error", "message": f"{job.dest}: {error.strerror or error}{where}"}), file=reports)
+        say({"event": "error", "message": f"{job.dest}: {error.strerror or error}{where}"})
         return 1
     except KeyboardInterrupt:
         return STOPPED
