@@ -1,18 +1,11 @@
 """Train a codec language model: cross-entropy per codebook on laid-out codes, and clips to listen to."""
 
-import logging
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
-from solfa.config import nearest
-from solfa.data.attributes import CAPTION, attribute_rows, drop_attributes
 from solfa.data.batching.collation import Batch
 from solfa.data.batching.modes import Pad
-from solfa.data.sources.columns import STORED_COLUMNS
-from solfa.data.sources.stage_source import OpenedSource
-from solfa.errors import ConfigError
 from solfa.generate.data_codec import DataCodec, check_decoding, codes_array
 from solfa.generate.language_model import LanguageModel
 from solfa.models.conditioners.set import ConditionsConfig
@@ -29,16 +22,9 @@ from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.plan.outline import FLOAT_BYTES, Outline
 from solfa.solvers.standard import StandardSolver
-from solfa.solvers.tasks.shared_codes import (
-    CodesGenerateConfig,
-    descend,
-    refuse_packing,
-    requests_like,
-    with_perplexity,
-)
+from solfa.solvers.tasks.shared_codes import CodesGenerateConfig, descend, requests_like, with_perplexity
+from solfa.solvers.tasks.shared_conditions import condition_rows, expect_columns, refuse_packing
 from solfa.xp.state_file import load_module
-
-logger = logging.getLogger(__name__)
 
 
 class LMConfig(SolverConfig):
@@ -49,22 +35,6 @@ class LMConfig(SolverConfig):
     generate: CodesGenerateConfig = CodesGenerateConfig()
     codec: str | None = None
     """The codec that decodes generated codes; None uses the one that the dataset was encoded with."""
-
-
-def expect_columns(sources: Mapping[str, str], data: OpenedSource) -> None:
-    """Refuse a condition on a column that no clip has, and warn if it is on captions and there are none."""
-    known = data.column_names() - {*STORED_COLUMNS}
-    for name, column in sources.items():
-        if column == CAPTION and not any(data.values(CAPTION)):
-            logger.warning("conditioner %s: no training clip has a caption, so the model cannot learn from it", name)
-        if column in STORED_COLUMNS or column in known:
-            continue
-        there = f"the dataset has {', '.join(sorted(known))}" if known else "the dataset has no metadata columns"
-        key = f"conditioner.conditioners.{name}.source"
-        raise ConfigError(
-            f"{key}: expected a column of the dataset, found {column!r}{nearest(column, known)}; {there}; choose one "
-            f"with {key}=COLUMN, or train without this condition"
-        )
 
 
 class LMSolver(StandardSolver[LMConfig]):
@@ -112,8 +82,9 @@ class LMSolver(StandardSolver[LMConfig]):
     def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
         codes, mask = batch.arrays.transpose(1, 2), batch.mask
         network = self.network
+        rows = condition_rows(self.cfg.conditioner, batch, self.cfg.seed, drops=self.is_training)
         laid = inputs_and_targets(codes, mask, network.lm.layout(codes.shape[2]), network.lm.special)
-        logits = self.model(laid.inputs, network.conditioners.tokenize(self._rows(batch)))
+        logits = self.model(laid.inputs, network.conditioners.tokenize(rows))
         nats = cross_entropy(logits, laid.targets, laid.mask)
         return descend(self, nats, batch, metrics)
 
@@ -165,17 +136,3 @@ class LMSolver(StandardSolver[LMConfig]):
         assert self.array.codebook_size is not None
         size = self.array.width, self.array.codebook_size
         return build_conditioned_lm(self.cfg.model, self.cfg.conditioner, *size, self.sources["train"].values)
-
-    def _rows(self, batch: Batch) -> list[dict[str, Any]]:
-        config = self.cfg.conditioner
-        rows = attribute_rows(batch.captions, batch.metadata, config.sources)
-        if not self.is_training:
-            return rows
-        return drop_attributes(
-            rows,
-            batch.ids,
-            guidance_dropout=config.guidance_dropout,
-            dropouts=config.dropouts,
-            seed=self.cfg.seed,
-            epoch=batch.epoch,
-        )

@@ -28,10 +28,10 @@ from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codes import (
     CodesGenerateConfig,
     descend,
-    refuse_packing,
     requests_like,
     with_perplexity,
 )
+from solfa.solvers.tasks.shared_conditions import refuse_packing
 
 _logger = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,15 @@ from jaxtyping import Bool, Float
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from solfa.data.attributes import attribute_rows
 from solfa.data.batching.collation import Batch
-from solfa.data.batching.stage_batches import Batching, PackRows
 from solfa.data.sources.stage_source import OpenedSource
-from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 from solfa.generate.request import ClipRequest
 from solfa.models.lm.generation import GenerationSettings
 from solfa.solvers.config import StageConfig
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.standard import StandardSolver
+from solfa.solvers.tasks.shared_conditions import described_requests
 
 
 class CodesGenerateConfig(StageConfig):
@@ -54,12 +53,6 @@ def descend(solver: StandardSolver[Any], nats: Float[Tensor, "K"], batch: Batch,
     return {**metrics, **mean_nats(nats, batch.mask)}
 
 
-def refuse_packing(dataset: Batching | None) -> None:
-    """Refuse packed rows, in which each clip has its own caption."""
-    if dataset is not None and isinstance(dataset.mode, PackRows):
-        raise ConfigError("dataset.mode: packed rows hold several clips, each with its own caption; use crop or pad")
-
-
 def requests_like(
     source: OpenedSource,
     wanted: CodesGenerateConfig,
@@ -73,18 +66,8 @@ def requests_like(
         raise ConfigError(
             f"generate.prompt_seconds: expected less than seconds ({wanted.seconds}), found {wanted.prompt_seconds}"
         )
-    requests = []
-    for index in range(min(wanted.num_clips, len(source))):
-        clip = source[index]
-        (attributes,) = attribute_rows([clip.caption], [clip.metadata], columns)
-        codes = torch.from_numpy(clip.array[:prompt_frames].astype(np.int64))
-        requests.append(
-            ClipRequest(
-                name=f"{index:03d}",
-                seconds=wanted.seconds,
-                seed=stable_key("generate", *seed, clip.id) % 2**63,
-                conditions=attributes,
-                prompt=codes if prompt_frames else None,
-            )
-        )
-    return requests
+    requests = described_requests(source, wanted.num_clips, wanted.seconds, columns, seed)
+    if not prompt_frames:
+        return requests
+    prompts = (source[index].array[:prompt_frames].astype(np.int64) for index in range(len(requests)))
+    return [replace(request, prompt=torch.from_numpy(codes)) for request, codes in zip(requests, prompts, strict=True)]
