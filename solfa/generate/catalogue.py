@@ -7,6 +7,7 @@ from solfa.errors import ConfigError
 from solfa.generate.generator import ClipGenerator
 
 GENERATORS = {
+    "flow": ("solfa.generate.latent_model", "LatentModel"),
     "lm": ("solfa.generate.language_model", "LanguageModel"),
     "mot": ("solfa.generate.text_model", "TextModel"),
     "sashimi": ("solfa.generate.waveform_model", "WaveformModel"),

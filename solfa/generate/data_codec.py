@@ -21,6 +21,17 @@ def codes_array(data_facts: Mapping[str, Any]) -> ArraySpec:
     return array
 
 
+def latents_array(data_facts: Mapping[str, Any]) -> ArraySpec:
+    """Read the dataset's array specification; anything but latents is an error."""
+    array = ArraySpec.model_validate(data_facts["array"])
+    if array.kind != "latents":
+        raise ConfigError(
+            f"dset: a flow model needs latents, found {array.kind}; encode the audio with a codec of latents, such as "
+            "stable_audio_open"
+        )
+    return array
+
+
 @final
 class DataCodec:
     """A codec by its text, for arrays of one shape."""
@@ -37,6 +48,8 @@ class DataCodec:
 
     def _load(self, device: torch.device) -> Codec:
         codec = load_codec(self.text, device=str(device))
+        if self.array.kind == "latents":
+            return self._with_latents(codec)
         if (codec.num_codebooks, codec.codebook_size) != (self.array.width, self.array.codebook_size):
             raise ConfigError(
                 f"codec {self.text}: expected {self.array.width} codebooks of {self.array.codebook_size}, found "
@@ -44,7 +57,16 @@ class DataCodec:
             )
         return codec
 
+    def _with_latents(self, codec: Codec) -> Codec:
+        if codec.latent_channels != self.array.width:
+            raise ConfigError(
+                f"codec {self.text}: expected latents of {self.array.width} channels, found "
+                f"{codec.latent_channels or 'codes'}; set codec to the one the dataset was encoded with"
+            )
+        return codec
+
 
 def check_decoding(codec: Codec, array: ArraySpec) -> None:
     """Decode one frame, to find out now, not after hours of training, if the codec cannot decode."""
-    codec.decode(Encoded(torch.zeros(1, 1, array.width, dtype=torch.int64), codec.hop_length))
+    dtype = torch.int64 if array.kind == "codes" else torch.float32
+    codec.decode(Encoded(torch.zeros(1, 1, array.width, dtype=dtype), codec.hop_length))

@@ -116,6 +116,7 @@ def _write_card(folder: Path, title: str, name: str | None, trained: Trained, mo
 
 
 _WHAT = {
+    "flow": "A flow model of latents",
     "lm": "A codec language model",
     "mot": "A text model with audio experts",
     "sashimi": "A SaShiMi model of raw waveforms",

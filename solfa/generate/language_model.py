@@ -14,10 +14,10 @@ from solfa.generate.codes import CodesJob, generate_clips, prompt_codes
 from solfa.generate.data_codec import DataCodec, codes_array
 from solfa.generate.generator import OnStep
 from solfa.generate.options import with_options
-from solfa.generate.request import ClipRequest
+from solfa.generate.request import ClipRequest, with_text
 from solfa.generate.stream import OnAudio
 from solfa.generate.weight_layout import WeightLayout, weight_layout
-from solfa.models.conditioners.set import TEXT_KINDS, ConditionsConfig
+from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.generation import GenerationSettings
 from solfa.models.lm.network import CodecLM, CodecLMConfig, cross_entropy, inputs_and_targets
@@ -101,25 +101,8 @@ class LanguageModel:
             logits = self.network.eval()(laid.inputs, tokens)
             return -float(cross_entropy(logits, laid.targets, laid.mask).double().sum())
 
-    def _text_condition(self) -> str:
-        """Find the condition that a text belongs to; there must be exactly one."""
-        texts = [name for name, kind in self.conditions.items() if kind in TEXT_KINDS]
-        if len(texts) != 1:
-            known = ", ".join(self.conditions) or "nothing"
-            raise ConfigError(
-                f"`text`: expected a model with one text condition, found {len(texts)} (it is conditioned on {known}); "
-                "leave it out, or use `conditions`, by name"
-            )
-        return texts[0]
-
     def _told(self, text: str | None, conditions: Mapping[str, Any]) -> dict[str, Any]:
-        told = dict(conditions)
-        if text is not None:
-            name = self._text_condition()
-            if name in told:
-                raise ConfigError(f"`text`, `conditions`: {name} is given by both; keep one")
-            told[name] = text
-        return told
+        return with_text(conditions, text, self.conditions)
 
 
 def sampling_of(config: Mapping[str, Any]) -> GenerationSettings:

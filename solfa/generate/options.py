@@ -5,6 +5,7 @@ from typing import Any, TypedDict, TypeVar
 
 from solfa.config import Config
 from solfa.config.base import parse_parameters
+from solfa.ops.flow_samplers import Sampler
 from solfa.ops.temperature import TemperatureSemantics
 
 C = TypeVar("C", bound=Config)
@@ -23,7 +24,17 @@ class DrawOptions(TypedDict, total=False):
     top_p: float
     """Models of codes: keep only the most probable codes that sum to p; 0 is off."""
     guidance_scale: float
-    """Models of codes: how closely to follow the conditions; 1 is off."""
+    """Models of codes and of latents: how closely to follow the conditions; 1 is off."""
+    guidance_from: float
+    """Models of latents: guide from this time on; 1 is noise."""
+    guidance_to: float
+    """Models of latents: guide until this time; 0 is the clip."""
+    guidance_rescale: float
+    """Models of latents: how far to undo what guidance does to loudness; 0 is off."""
+    sampler: Sampler
+    """Models of latents: `euler`, `heun`, `dpm++` or `ping-pong`."""
+    steps: int
+    """Models of latents: how many steps lead from noise to a clip."""
     semantics: TemperatureSemantics
     """Models of waveforms: what a temperature means for a mixture, `heuristic` or `exact`."""
     reject_lowest: float

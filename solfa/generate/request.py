@@ -19,6 +19,7 @@ from solfa.config import parse_config
 from solfa.environment.memory import expect_memory
 from solfa.errors import AudioError, ConfigError
 from solfa.files.digest import file_sha256
+from solfa.models.conditioners.set import TEXT_KINDS
 from solfa.store.schema import ArraySpec
 
 MAX_SEED = 2**63
@@ -66,6 +67,23 @@ def is_number(value: object) -> bool:
 def is_whole(value: object) -> bool:
     """Say whether a value is an integer, of Python or of numpy."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def with_text(conditions: Mapping[str, Any], text: str | None, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Put a text among the conditions, of which a model has `kinds`; exactly one of them must be for texts."""
+    told = dict(conditions)
+    if text is None:
+        return told
+    names = [name for name, kind in kinds.items() if kind in TEXT_KINDS]
+    if len(names) != 1:
+        known = ", ".join(kinds) or "nothing"
+        raise ConfigError(
+            f"`text`: expected a model with one text condition, found {len(names)} (it is conditioned on {known}); "
+            "leave it out, or use `conditions`, by name"
+        )
+    if names[0] in told:
+        raise ConfigError(f"`text`, `conditions`: {names[0]} is given by both; keep one")
+    return {**told, names[0]: text}
 
 
 def check_requests(requests: Sequence[ClipRequest], data_facts: Mapping[str, Any]) -> None:

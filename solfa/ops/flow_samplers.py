@@ -10,6 +10,7 @@ what Euler, Heun and DPM++ solve; ping-pong draws new noise in every step.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Literal, get_args
 
 import torch
@@ -47,7 +48,7 @@ def sample(
     """Follow the velocity from points at `times[0]` to data at `times[-1]`, which must be 0."""
     points = known(points, times[0])
     before: tuple[Float[Tensor, "B Z T"], float] | None = None
-    for step, (now, then) in enumerate(zip(times[:-1], times[1:], strict=True), 1):
+    for step, (now, then) in enumerate(pairwise(times), 1):
         speed = velocity(points, now)
         data = points - now * speed
         if sampler == "euler" or (sampler == "heun" and then == 0):

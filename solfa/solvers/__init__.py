@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from solfa.solvers.plan.outline import Outline
     from solfa.solvers.standard import StandardSolver
     from solfa.solvers.tasks.compression import CompressionSolver
+    from solfa.solvers.tasks.flow import FlowSolver
     from solfa.solvers.tasks.lm import LMSolver
     from solfa.solvers.tasks.mot import MoTSolver
     from solfa.solvers.tasks.sashimi import SashimiSolver
@@ -31,6 +32,7 @@ else:
             "solfa.solvers.plan.outline": ["Outline"],
             "solfa.solvers.standard": ["StandardSolver"],
             "solfa.solvers.tasks.compression": ["CompressionSolver"],
+            "solfa.solvers.tasks.flow": ["FlowSolver"],
             "solfa.solvers.tasks.lm": ["LMSolver"],
             "solfa.solvers.tasks.mot": ["MoTSolver"],
             "solfa.solvers.tasks.sashimi": ["SashimiSolver"],
@@ -42,6 +44,7 @@ __all__ = [
     "CheckpointConfig",
     "CompressionSolver",
     "Experiment",
+    "FlowSolver",
     "LMSolver",
     "LoggingConfig",
     "Metrics",

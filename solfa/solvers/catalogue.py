@@ -10,6 +10,7 @@ from solfa.solvers.standard import StandardSolver
 
 SOLVERS = {
     "compression": "solfa.solvers.tasks.compression",
+    "flow": "solfa.solvers.tasks.flow",
     "lm": "solfa.solvers.tasks.lm",
     "mot": "solfa.solvers.tasks.mot",
     "sashimi": "solfa.solvers.tasks.sashimi",

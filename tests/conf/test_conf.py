@@ -14,6 +14,7 @@ CONF = Path(solfa.__file__).parent / "conf"
 GROUPS = {"solver", "model", "dset", "conditioner", "experiment"}
 FILES = sorted(path.relative_to(CONF) for path in CONF.rglob("*.yaml"))
 NEEDED = {
+    "flow": ["dset.train=music.solfa"],
     "lm": ["dset.train=music.solfa"],
     "compression": ["dset.train.path=songs"],
     "sashimi": ["dset.train.path=songs"],
@@ -26,6 +27,8 @@ OF_CODECS = {"codec", "compression", "waveforms"}
 """Folders inside a group whose files are for training codecs."""
 OF_WAVEFORM_MODELS = {"sashimi", "samples", "audio"}
 """Folders inside a group whose files are for modelling samples."""
+OF_FLOW_MODELS = {"flow", "latents"}
+"""Folders inside a group whose files are for modelling latents."""
 OF_AUDIO_EXPERTS = {"mot"}
 """Folders inside a group whose files are for audio experts on a text model."""
 
@@ -42,7 +45,7 @@ def task_of(path: Path) -> str:
     if path == Path("dset/audio/default.yaml"):
         return "lm"
     folder = path.parts[1]
-    tasks = {"compression": OF_CODECS, "sashimi": OF_WAVEFORM_MODELS, "mot": OF_AUDIO_EXPERTS}
+    tasks = {"compression": OF_CODECS, "sashimi": OF_WAVEFORM_MODELS, "mot": OF_AUDIO_EXPERTS, "flow": OF_FLOW_MODELS}
     return next((task for task, folders in tasks.items() if folder in folders), "lm")
 
 

@@ -22,6 +22,7 @@ SLOW = {
     "docs/coming_from_stable_audio_tools.md",
     "docs/encoding.md",
     "docs/language_model.md",
+    "docs/latent_diffusion.md",
     "docs/quickstart.md",
     "docs/training.md",
     "docs/troubleshooting.md",

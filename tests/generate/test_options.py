@@ -8,11 +8,12 @@ from solfa.errors import ConfigError
 from solfa.generate.model import Model
 from solfa.generate.options import DrawOptions, with_options
 from solfa.generate.waveforms import WaveformChoices
+from solfa.models.flow.generation import FlowSampling
 from solfa.models.lm.generation import GenerationSettings
 
 
 def test_the_options_are_the_fields_of_what_models_draw_with() -> None:
-    fields = GenerationSettings.model_fields | WaveformChoices.model_fields
+    fields = GenerationSettings.model_fields | WaveformChoices.model_fields | FlowSampling.model_fields
     assert get_type_hints(DrawOptions) == {name: field.annotation for name, field in fields.items()}
     for method in (Model.generate, Model.draw):
         assert get_type_hints(method)["options"] == Unpack[DrawOptions]

@@ -1,6 +1,7 @@
 """Samplers against closed forms on Gaussians, and against the schedulers of diffusers step by step."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -45,7 +46,7 @@ def test_the_flow_of_a_gaussian_is_a_scaling_and_the_error_falls_with_the_order(
         float((sample(gaussian_velocity(scale), noise, time_grid(n), sampler, no_noise) - exact).abs().max())
         for n in steps
     ]
-    found = [math.log2(coarse / fine) for coarse, fine in zip(errors, errors[1:], strict=False)]
+    found = [math.log2(coarse / fine) for coarse, fine in pairwise(errors)]
     assert all(order > ORDERS[sampler] - 0.35 for order in found), (errors, found)
 
 
@@ -57,7 +58,7 @@ def test_ping_pong_jumps_to_the_mean_of_what_is_possible_and_back():
 
     scale, times = 0.5, time_grid(6)
     variance = 1.0
-    for now, then in zip(times[:-1], times[1:], strict=True):
+    for now, then in pairwise(times):
         mean = (1 - now) * scale**2 / ((1 - now) ** 2 * scale**2 + now**2)
         variance = (1 - then) ** 2 * mean**2 * variance + then**2
     found = sample(gaussian_velocity(scale), new_noise(), times, "ping-pong", new_noise)
@@ -69,7 +70,7 @@ def test_a_grid_goes_from_its_start_to_zero_and_a_shift_keeps_its_ends():
     assert time_grid(4) == [1.0, 0.75, 0.5, 0.25, 0.0]
     grid = time_grid(5, start=0.6, shift=3.0)
     assert grid[0] == pytest.approx(0.6) and grid[-1] == 0
-    assert all(later < earlier for earlier, later in zip(grid, grid[1:], strict=False))
+    assert all(later < earlier for earlier, later in pairwise(grid))
     assert all(moved >= even for moved, even in zip(grid, time_grid(5, start=0.6), strict=True))
 
 
@@ -100,9 +101,7 @@ def test_every_solver_takes_the_steps_of_diffusers():
     euler.set_timesteps(sigmas=time_grid(7)[:-1])
     heun = FlowMatchHeunDiscreteScheduler()
     heun.set_timesteps(8)
-    dpm = DPMSolverMultistepScheduler(
-        prediction_type="flow_prediction", use_flow_sigmas=True, final_sigmas_type="zero"
-    )
+    dpm = DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, final_sigmas_type="zero")
     dpm.set_timesteps(9)
     theirs = {
         "euler": (euler, float),

@@ -15,10 +15,10 @@ from solfa.solvers.tasks.compression import CompressionSolver
 from solfa.solvers.tasks.mot import MoTSolver
 from solfa.solvers.tasks.sashimi import SashimiSolver
 from tests.solvers import mot_runs
-from tests.solvers.tasks import test_compression, test_lm, test_sashimi
+from tests.solvers.tasks import test_compression, test_flow, test_lm, test_sashimi
 from tests.solvers.waveforms import sashimi_values, store_tones
 
-KINDS = ("lm", "mot", "sashimi", "sashimi dml in pieces", "compression rvq", "compression gaussian")
+KINDS = ("flow", "lm", "mot", "sashimi", "sashimi dml in pieces", "compression rvq", "compression gaussian")
 NUM_CLIPS = {kind: (1, 5) if kind in ("lm", "compression rvq") else (5,) for kind in KINDS}
 """How many clips two processes judge: one process then has none in the last step, or never any."""
 MOST_SAMPLES = 80
@@ -32,6 +32,7 @@ class Data(NamedTuple):
     world: mot_runs.World
     coarse: Path
     fine: Path
+    latents: Path
 
 
 def make_data(folder: Path) -> Data:
@@ -43,6 +44,7 @@ def make_data(folder: Path) -> Data:
         mot_runs.make_world(folder / "world"),
         store_tones(folder / "coarse.solfa", coarse),
         store_tones(folder / "fine.solfa", fine),
+        test_flow.store_latents(folder / "latents.solfa"),
     )
 
 
@@ -54,6 +56,7 @@ def build_solver(kind: str, data: Data, folder: Path, num_held_out: int) -> Stan
         "optim__epochs": 1,
     }
     builders: dict[str, Callable[[], StandardSolver[Any]]] = {
+        "flow": lambda: test_flow.solver_of(folder, test_flow.flow_values(data.latents, **changes)),
         "lm": lambda: test_lm.solver_of(folder, test_lm.lm_values(data.songs, conditioner=test_lm.LABELS, **changes)),
         "mot": lambda: mot_runs.solver_of(folder, mot_runs.mot_values(data.world, **changes)),
         "sashimi": lambda: _waveforms(data, folder, changes),

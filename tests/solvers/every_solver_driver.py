@@ -51,8 +51,9 @@ def work(rank: int, port: int, folder: Path, data: Data) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     folder = Path(sys.argv[1])
-    songs, base, donor, captioned, coarse, fine = map(Path, json.loads((folder / "settings.json").read_text())["data"])
-    port, data = free_port(), Data(songs, World(base, donor, captioned), coarse, fine)
+    paths = map(Path, json.loads((folder / "settings.json").read_text())["data"])
+    songs, base, donor, captioned, coarse, fine, latents = paths
+    port, data = free_port(), Data(songs, World(base, donor, captioned), coarse, fine, latents)
     expect_success(fork_ranks(WORLD_SIZE, lambda rank: work(rank, port, folder, data)))
 
 

@@ -69,7 +69,7 @@ def test_however_clips_are_dealt_to_processes_they_are_judged_as_by_one(
 
 @pytest.mark.slow
 def test_two_processes_of_which_one_goes_without_clips_train_and_judge_as_one_does(data: Data, tmp_path: Path) -> None:
-    settings = {"data": [str(path) for path in (data.songs, *data.world, data.coarse, data.fine)]}
+    settings = {"data": [str(path) for path in (data.songs, *data.world, data.coarse, data.fine, data.latents)]}
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     command = [sys.executable, "-m", "tests.solvers.every_solver_driver", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

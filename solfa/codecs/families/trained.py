@@ -37,6 +37,8 @@ class OwnOptions(Config):
 
     num_codebooks: int | None = Field(default=None, ge=1)
     """Keep the first K codebooks; None keeps all."""
+    latents: bool = False
+    """Latents instead of codes: what the encoder gives, before it is quantised."""
 
 
 @final
@@ -45,8 +47,9 @@ class OwnCodec:
 
     def __init__(self, model: CodecModel, checkpoint: Checkpoint, options: OwnOptions) -> None:
         config = model.config
-        self.kind: Kind = config.kind
-        available = config.num_codebooks
+        self._is_open = options.latents and config.kind == "codes"
+        self.kind: Kind = "latents" if self._is_open else config.kind
+        available = None if self._is_open else config.num_codebooks
         if options.num_codebooks is not None and (available is None or options.num_codebooks > available):
             raise ConfigError(
                 f"codec {checkpoint.name}: num_codebooks: expected {f'at most {available}' if available else 'none'}, "
@@ -54,11 +57,14 @@ class OwnCodec:
             )
         self.num_codebooks = options.num_codebooks or available
         self.name = checkpoint.name
-        chosen = {} if self.num_codebooks is None else {"num_codebooks": self.num_codebooks}
+        chosen: dict[str, int | bool] = {} if self.num_codebooks is None else {"num_codebooks": self.num_codebooks}
+        if self._is_open:
+            chosen = {"latents": True}
         self.spec = checkpoint.spec(chosen)
         self.sample_rate, self.num_channels = config.sample_rate, config.num_channels
         self.hop_length, self.frame_rate = config.hop_length, config.frame_rate
-        self.codebook_size, self.latent_channels = config.codebook_size, config.latent_channels
+        self.codebook_size = None if self._is_open else config.codebook_size
+        self.latent_channels = config.network.dim if self._is_open else config.latent_channels
         self.description: Mapping[str, Any] = {
             "family": "solfa_codec",
             "architecture": config.model_dump(mode="json"),
@@ -72,7 +78,11 @@ class OwnCodec:
         encoder = fast_encodec_encoder(model)
         # The fast encoder already handles the clips of a batch one by one.
         self._encoder = clip_by_clip(encoder) if encoder is model.encoder else encoder
-        self._quantize = clip_by_clip(lambda latents: model.bottleneck.encode(latents, self.num_codebooks))
+        self._quantize = clip_by_clip(
+            (lambda latents: latents.transpose(1, 2))
+            if self._is_open
+            else (lambda latents: model.bottleneck.encode(latents, self.num_codebooks))
+        )
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "OwnCodec":
@@ -88,7 +98,7 @@ class OwnCodec:
         return cls(_with_weights(build_apart(config), folder / BEST), checkpoint, parsed)
 
     def encode(self, audio: Float[Tensor, "B C N"]) -> Encoded:
-        """Encode clips of equal length to codes `[B, T, K]`, or to means of latents `[B, T, Z]`."""
+        """Encode clips of equal length to codes `[B, T, K]`, or to latents `[B, T, Z]`."""
         check_audio(audio, self.num_channels, self.name)
         with exact_inference():
             array = self._quantize(self._encoder(audio.to(self._device, dtype_of(self.model))))
@@ -99,7 +109,10 @@ class OwnCodec:
         batch, single = as_batch(encoded, self._device)
         array = batch.array.long() if self.kind == "codes" else batch.array.to(dtype_of(self.model))
         with exact_inference():
-            audio = self.model.decode(array, batch.num_samples).float()
+            if self._is_open:
+                audio: Tensor = self.model.decoder(array.transpose(1, 2))[..., : batch.num_samples].float()
+            else:
+                audio = self.model.decode(array, batch.num_samples).float()
         return audio[0] if single else audio
 
 

@@ -52,6 +52,8 @@ class Batch:
     metadata: tuple[Mapping[str, Any], ...]
     num_frames: Int64[Tensor, "G"]
     """Frames of each segment, without padding."""
+    clip_frames: Int64[Tensor, "G"]
+    """Frames of the whole clip that each segment is from."""
     starts: Int64[Tensor, "G"]
     """First frame of each segment within its clip."""
     rows: Int64[Tensor, "G"]
@@ -121,6 +123,7 @@ def read_batch(source: ClipSource, share: Share) -> Batch:
         captions=tuple(clip.caption for clip in clips),
         metadata=tuple(clip.metadata for clip in clips),
         num_frames=torch.tensor(part.num_frames),
+        clip_frames=torch.tensor([len(clip.array) for clip in clips], dtype=torch.int64),
         starts=torch.from_numpy(starts),
         rows=torch.tensor(part.rows),
         columns=torch.tensor(part.columns),

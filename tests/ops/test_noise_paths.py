@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from solfa.ops.flow import Objective, coefficients, noised, normal_quantile, shifted, target, velocity_on_line
+from solfa.ops.noise_paths import Objective, coefficients, noised, normal_quantile, shifted, target, velocity_on_line
 
 OBJECTIVES: tuple[Objective, ...] = ("rectified_flow", "v")
 

@@ -1,0 +1,146 @@
+"""Draw latents with a flow model: noise from each clip's own seed, conditions with guidance, given frames kept exactly.
+
+noise ──► (mixed with an initial clip, if there is one) ──► the sampler's steps ──► latents
+                                                             └ after each, given frames are put back in their place
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from solfa.config import Config
+from solfa.models.flow.dits import FlowConditions
+from solfa.models.flow.network import FlowNetwork, known_frames
+from solfa.ops.flow_samplers import Sampler, sample, time_grid
+from solfa.ops.noise_paths import velocity_on_line
+
+
+class FlowSampling(Config):
+    """How latents are drawn."""
+
+    sampler: Sampler = "euler"
+    steps: int = Field(default=50, ge=1)
+    """How many steps lead from noise to a clip."""
+    guidance_scale: float = Field(default=1.0, ge=0)
+    """How closely to follow the conditions; 1 is off."""
+    guidance_from: float = Field(default=1.0, ge=0, le=1)
+    """Guidance begins at this time; 1 is noise."""
+    guidance_to: float = Field(default=0.0, ge=0, le=1)
+    """Guidance ends at this time; 0 is the clip."""
+    guidance_rescale: float = Field(default=0.0, ge=0, le=1)
+    """How far to bring the loudness of guided latents back to that of unguided ones; 0 is off."""
+
+    @model_validator(mode="after")
+    def _interval_is_one(self) -> "FlowSampling":
+        if self.guidance_to > self.guidance_from:
+            raise ValueError(
+                f"guidance_to: expected at most guidance_from ({self.guidance_from:g}), found {self.guidance_to:g}"
+            )
+        return self
+
+
+class Start(NamedTuple):
+    """What a batch of clips starts from, normalised `[B, Z, T]`."""
+
+    init: Float[Tensor, "B Z T"] | None = None
+    strength: float = 1.0
+    """How much of `init` becomes noise: 0 leaves it as it is, 1 leaves nothing of it."""
+    given: Float[Tensor, "B Z T"] | None = None
+    """Frames that must come out as they are."""
+    given_mask: Bool[Tensor, "B T"] | None = None
+
+
+NOTHING = Start()
+
+
+def clip_noise(generators: Sequence[torch.Generator], num_channels: int, num_frames: int) -> Float[Tensor, "B Z T"]:
+    """Draw noise for each clip from its own generator."""
+    # Frame by frame, so that a longer clip of the same seed begins with the noise of a shorter one.
+    drawn = [torch.randn(num_frames, num_channels, generator=generator).T for generator in generators]
+    return torch.stack(drawn)
+
+
+@torch.inference_mode()
+def draw_latents(
+    network: FlowNetwork,
+    conditions: FlowConditions,
+    without: FlowConditions,
+    num_frames: int,
+    seeds: Sequence[int],
+    settings: FlowSampling,
+    start: Start = NOTHING,
+    on_step: Callable[[int, int], None] = lambda step, steps: None,
+) -> Float[Tensor, "B T Z"]:
+    """Draw one clip per seed; `without` are the conditions that guidance leads away from."""
+    device = network.mean.device
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    new_noise = partial(_noise_on, device, generators, network.num_channels, num_frames)
+    noise = new_noise()
+    if start.strength == 0 and start.init is not None:
+        return network.restored(_kept(start, start.init))
+    times = time_grid(settings.steps, start.strength, network.config.time_shift)
+    begin = times[0]
+    points = noise if start.init is None else (1 - begin) * start.init + begin * noise
+    heard = None
+    if start.given is not None and start.given_mask is not None and network.hears_known:
+        heard = known_frames(start.given, start.given_mask)
+
+    def velocity(points: Float[Tensor, "B Z T"], time: float) -> Float[Tensor, "B Z T"]:
+        return _guided(network, conditions, without, settings, heard, points, time)
+
+    def known(points: Float[Tensor, "B Z T"], time: float) -> Float[Tensor, "B Z T"]:
+        if start.given is None or start.given_mask is None:
+            return points
+        there = (1 - time) * start.given + time * noise
+        return torch.where(start.given_mask[:, None], there, points)
+
+    def report(step: int) -> None:
+        on_step(step, settings.steps)
+
+    return network.restored(sample(velocity, points, times, settings.sampler, new_noise, known, report))
+
+
+def _noise_on(
+    device: torch.device, generators: Sequence[torch.Generator], num_channels: int, num_frames: int
+) -> Float[Tensor, "B Z T"]:
+    return clip_noise(generators, num_channels, num_frames).to(device)
+
+
+def _kept(start: Start, points: Float[Tensor, "B Z T"]) -> Float[Tensor, "B Z T"]:
+    if start.given is None or start.given_mask is None:
+        return points
+    return torch.where(start.given_mask[:, None], start.given, points)
+
+
+def _guided(
+    network: FlowNetwork,
+    conditions: FlowConditions,
+    without: FlowConditions,
+    settings: FlowSampling,
+    heard: Float[Tensor, "B Y T"] | None,
+    points: Float[Tensor, "B Z T"],
+    time: float,
+) -> Float[Tensor, "B Z T"]:
+    objective, times = network.config.objective, points.new_full((len(points),), time)
+
+    def velocity(told: FlowConditions) -> Float[Tensor, "B Z T"]:
+        predict = lambda read, own: network.predict(read, own, told, known=heard)  # noqa: E731
+        return velocity_on_line(predict, objective, points, times)
+
+    towards = velocity(conditions)
+    if settings.guidance_scale == 1 or not settings.guidance_to <= time <= settings.guidance_from:
+        return towards
+    away = velocity(without)
+    guided = away + settings.guidance_scale * (towards - away)
+    if not settings.guidance_rescale:
+        return guided
+    # Of the clips that the velocities lead to (Lin et al. 2024, section 3.4), each over all of its numbers.
+    plain, strong = points - time * towards, points - time * guided
+    ratio = plain.std(dim=(1, 2), keepdim=True) / strong.std(dim=(1, 2), keepdim=True)
+    share = settings.guidance_rescale
+    return (points - strong * (share * ratio + 1 - share)) / time

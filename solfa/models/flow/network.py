@@ -1,0 +1,107 @@
+"""A flow model as one network: the transformer, its conditioners, and the scale of the latents it was trained on.
+
+latents [B, T, Z] ──► normalised [B, Z, T] ──► noised ──► transformer ──► prediction ──► back to latents
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
+from solfa.models.flow.config import FlowModelConfig, StableAudio3Config
+from solfa.models.flow.dits import FlowConditions, StableAudio3Dit, StableAudioOpenDit
+from solfa.models.lm.conditions import Conditions
+
+
+class FlowNetwork(nn.Module):
+    """Predicts where noised latents come from, given what is known about each clip."""
+
+    mean: Float[Tensor, "Z 1"]
+    std: Float[Tensor, "Z 1"]
+
+    def __init__(self, config: FlowModelConfig, conditions: ConditionsConfig, num_channels: int) -> None:
+        super().__init__()
+        self.config, self.num_channels = config, num_channels
+        self.conditioners = ConditionerSet(conditions, config.cond_dim)
+        self.dit: StableAudio3Dit | StableAudioOpenDit = (
+            StableAudio3Dit(config, num_channels)
+            if isinstance(config, StableAudio3Config)
+            else StableAudioOpenDit(config, num_channels)
+        )
+        self.register_buffer("mean", torch.zeros(num_channels, 1))
+        self.register_buffer("std", torch.ones(num_channels, 1))
+
+    @property
+    def hears_known(self) -> bool:
+        """Whether the network itself can be told what is known of a clip."""
+        return isinstance(self.dit, StableAudio3Dit)
+
+    def forward(
+        self,
+        points: Float[Tensor, "B Z T"],
+        times: Float[Tensor, "B"],
+        tokens: Mapping[str, Any],
+        seconds: Float[Tensor, "B M"],
+        mask: Bool[Tensor, "B T"] | None,
+        known: Float[Tensor, "B Y T"] | None,
+    ) -> Float[Tensor, "B Z T"]:
+        """Predict from noised latents and the tokens of their conditions."""
+        return self.predict(points, times, self.told(self.conditioners(tokens), seconds), mask, known)
+
+    def predict(
+        self,
+        points: Float[Tensor, "B Z T"],
+        times: Float[Tensor, "B"],
+        conditions: FlowConditions,
+        mask: Bool[Tensor, "B T"] | None = None,
+        known: Float[Tensor, "B Y T"] | None = None,
+    ) -> Float[Tensor, "B Z T"]:
+        """Predict from noised latents and conditions; `known` is the mask and the values of given frames."""
+        if known is None and self.hears_known:
+            # Always through the same layers: distributed training waits for the gradient of every parameter.
+            known = points.new_zeros(len(points), self.num_channels + 1, points.shape[2])
+        predicted: Tensor = self.dit(points, times, conditions, mask, known)
+        return predicted
+
+    def told(self, conditions: Conditions, seconds: Float[Tensor, "B M"]) -> FlowConditions:
+        """Put together what the conditioners say and the timing; whatever is not there is zeros."""
+        cross, prepended, summed = conditions.cross, conditions.prepended, conditions.summed
+        empty = self.mean.new_zeros(len(seconds), 0 if self.config.timing else 1, self.config.cond_dim)
+        parts = [part for part in (cross, prepended) if part is not None] or [empty]
+        masks = [torch.ones(part.shape[:2], dtype=torch.bool, device=part.device) for part in parts]
+        if cross is not None and conditions.cross_mask is not None:
+            masks[0] = conditions.cross_mask
+        timing = self.dit.embed_seconds(seconds.to(self.mean)) if self.config.timing else empty[:, :0]
+        overall = empty.new_zeros(len(seconds), self.config.cond_dim) if summed is None else summed[:, 0]
+        return FlowConditions(torch.cat(parts, dim=1), torch.cat(masks, dim=1), timing, overall)
+
+    def normalised(self, latents: Float[Tensor, "B T Z"]) -> Float[Tensor, "B Z T"]:
+        """Bring every channel to mean 0 and standard deviation 1."""
+        return (latents.transpose(1, 2) - self.mean) / self.std
+
+    def restored(self, points: Float[Tensor, "B Z T"]) -> Float[Tensor, "B T Z"]:
+        """Undo `normalised`."""
+        return (points * self.std + self.mean).transpose(1, 2)
+
+
+def build_flow(
+    config: FlowModelConfig,
+    conditions: ConditionsConfig,
+    num_channels: int,
+    values_of: Callable[[str], Iterable[Any]] | None = None,
+) -> FlowNetwork:
+    """Size a model to its data; `values_of` returns a column of the training data, to learn labels from."""
+    network = FlowNetwork(config, conditions, num_channels)
+    if values_of is not None:
+        columns = conditions.sources
+        network.conditioners.fit({name: values_of(columns[name]) for name in network.conditioners.to_fit})
+    return network
+
+
+def known_frames(latents: Float[Tensor, "B Z T"], given: Bool[Tensor, "B T"]) -> Float[Tensor, "B Y T"]:
+    """Return what a network is told about frames that are given: whether, and if so, which values."""
+    there = given[:, None].to(latents)
+    return torch.cat([there, latents * there], dim=1)

@@ -1,0 +1,242 @@
+"""Train a flow model on latents: predict the way from noise to latents, and clips to listen to.
+
+    latents ──► (drawn from their posterior) ──► normalised ──► noised at a time ──► network ──► squared error
+
+Noise, times and what is given of a clip belong to the clip, the epoch and the step, never to a process: any number of
+processes learns the same. Validation has its own, the same in every epoch, so that curves do not jitter.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field, PositiveInt, model_validator
+from torch import Tensor
+
+from solfa.config import Config
+from solfa.data.batching.collation import Batch
+from solfa.data.sources.stage_source import OpenedSource
+from solfa.data.stable_random import stable_key
+from solfa.generate.data_codec import DataCodec, check_decoding, latents_array
+from solfa.generate.latent_model import LatentModel, num_means
+from solfa.models.conditioners.set import ConditionsConfig
+from solfa.models.flow.config import FlowModelConfig
+from solfa.models.flow.generation import FlowSampling
+from solfa.models.flow.latents import channel_scale, posterior_draw
+from solfa.models.flow.network import FlowNetwork, build_flow, known_frames
+from solfa.models.flow.times import training_times
+from solfa.ops.noise_paths import noised, target
+from solfa.solvers.config import SolverConfig, StageConfig
+from solfa.solvers.fabric.wrappers import unwrapped
+from solfa.solvers.loop.averages import Metrics
+from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.outline import Outline
+from solfa.solvers.standard import StandardSolver
+from solfa.solvers.tasks.shared_conditions import condition_rows, described_requests, expect_columns, refuse_packing
+
+logger = logging.getLogger(__name__)
+
+SCALE_CLIPS = 4096
+"""So many clips, evenly spaced, say what the scale of all latents is."""
+
+
+class FlowGenerateConfig(StageConfig):
+    """Which clips to generate for listening during training, with the conditions of the generate dataset's clips."""
+
+    num_clips: PositiveInt = 4
+    seconds: float = Field(default=10.0, gt=0)
+    sampling: FlowSampling = FlowSampling()
+
+
+class InpaintingConfig(Config):
+    """How often a part of a clip is given to the network in training; in all other cases, nothing is."""
+
+    segments: float = Field(default=0.1, ge=0, le=1)
+    """One stretch is missing, and the rest is given."""
+    beginnings: float = Field(default=0.1, ge=0, le=1)
+    """The beginning is given."""
+
+    @model_validator(mode="after")
+    def _is_a_share(self) -> "InpaintingConfig":
+        if self.segments + self.beginnings > 1:
+            raise ValueError(
+                f"expected segments and beginnings to sum to at most 1, found {self.segments + self.beginnings:g}"
+            )
+        return self
+
+
+class FlowSolverConfig(SolverConfig):
+    """A flow model and its conditioners."""
+
+    model: FlowModelConfig
+    conditioner: ConditionsConfig = ConditionsConfig()
+    generate: FlowGenerateConfig = FlowGenerateConfig()
+    inpainting: InpaintingConfig = InpaintingConfig()
+    valid_times: PositiveInt = 4
+    """At how many times each clip is validated; they are spread evenly."""
+    codec: str | None = None
+    """The codec that decodes generated latents; None uses the one that the dataset was encoded with."""
+
+
+class Draws(NamedTuple):
+    """What is drawn for a batch, each row from its clip's own generator; zeros where there is no frame."""
+
+    fractions: Float[Tensor, "B"]
+    """Where between 0 and 1 each clip's time is, before it gets its distribution."""
+    noise: Float[Tensor, "B Z T"]
+    posterior: Float[Tensor, "B T Z"]
+    given: Bool[Tensor, "B T"]
+
+
+class FlowSolver(StandardSolver[FlowSolverConfig]):
+    """Learns the way from noise to latents."""
+
+    Config: ClassVar[type[SolverConfig]] = FlowSolverConfig
+    Generator = LatentModel
+
+    def build_model(self) -> None:
+        """Size the model to the data, and measure the scale of its latents."""
+        cfg = self.cfg
+        self.array = latents_array(self.data_facts)
+        refuse_packing(cfg.dataset)
+        self.model = self._build_network()
+        scale = channel_scale(_some_arrays(self.sources["train"]), self.num_channels)
+        self.model.mean.copy_(scale.mean[:, None])
+        self.model.std.copy_(scale.std[:, None])
+        self.optimizer = build_optimizer(self.model, cfg.optim)
+        self.register_stateful("model", "optimizer")
+        self.register_best("model")
+        self.register_ema("model")
+        if cfg.generate.every is not None:
+            check_decoding(self.generator().codec, self.array)
+
+    def outline(self) -> Outline:
+        latents_array(self.data_facts)
+        expect_columns(self.cfg.conditioner.sources, self.sources["train"])
+        return Outline({"model": self._build_network()}, smaller="use solver=flow/tiny, or set model.dim lower")
+
+    def best_metric(self) -> str:
+        return "loss"
+
+    def batch_weight(self, batch: Batch) -> float:
+        return float(batch.mask.sum())
+
+    def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
+        tokens = self.network.conditioners.tokenize(
+            condition_rows(self.cfg.conditioner, batch, self.cfg.seed, drops=self.is_training)
+        )
+        draws = self._draws(batch)
+        if self.is_training:
+            error = self._error(batch, tokens, draws, draws.fractions)
+            # The mean over the global batch once the processes' gradients are averaged.
+            share = self.fabric.world_size / (self.num_channels * max(1, batch.global_frames))
+            metrics["grad_norm"] = self.update(error * share)
+        else:
+            count = self.cfg.valid_times
+            grid = [(draws.fractions + number) / count for number in range(count)]
+            error = torch.stack([self._error(batch, tokens, draws, fractions) for fractions in grid]).mean()
+        return {**metrics, "loss": error.detach() / (self.num_channels * batch.mask.sum().clamp(min=1))}
+
+    def generate(self) -> Metrics:
+        """Generate clips with the conditions of the generate dataset's clips."""
+        wanted, columns = self.cfg.generate, self.cfg.conditioner.sources
+        seed = (self.cfg.seed, self.epoch)
+        requests = described_requests(self.sources["generate"], wanted.num_clips, wanted.seconds, columns, seed)
+        return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
+
+    def generator(self) -> LatentModel:
+        """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""
+        data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), latents_array(self.data_facts))
+        return LatentModel(self.network, data_codec, self.cfg.generate.sampling)
+
+    @property
+    def network(self) -> FlowNetwork:
+        """The model itself, without Fabric's wrapper."""
+        network = unwrapped(self.model)
+        assert isinstance(network, FlowNetwork)
+        return network
+
+    @property
+    def num_channels(self) -> int:
+        """The channels that the model draws."""
+        return num_means(self.data_facts)
+
+    def _build_network(self) -> FlowNetwork:
+        cfg = self.cfg
+        return build_flow(cfg.model, cfg.conditioner, self.num_channels, self.sources["train"].values)
+
+    def _error(self, batch: Batch, tokens: Any, draws: Draws, fractions: Float[Tensor, "B"]) -> Float[Tensor, ""]:
+        """Sum the squared errors over frames and channels."""
+        network, model = self.network, self.cfg.model
+        mask = batch.mask
+        latents = batch.arrays
+        if self.array.width > self.num_channels:
+            latents = posterior_draw(latents, draws.posterior) if self.is_training else latents.chunk(2, dim=-1)[0]
+        data = network.normalised(latents) * mask[:, None]
+        times = training_times(fractions, model.times, model.objective, model.time_shift)
+        points = noised(data, draws.noise, times, model.objective)
+        known = known_frames(data, draws.given) if network.hears_known else None
+        some_missing = None if bool(mask.all()) else mask
+        predicted = self.model(points, times, tokens, self._seconds(batch), some_missing, known)
+        wanted = target(data, draws.noise, times, model.objective)
+        error: Tensor = ((predicted - wanted).square() * mask[:, None]).sum()
+        return error
+
+    def _seconds(self, batch: Batch) -> Float[Tensor, "B M"]:
+        rate = self.array.frame_rate
+        known = {"seconds_start": batch.starts / rate, "seconds_total": batch.clip_frames / rate}
+        columns = [known[name].float() for name in self.cfg.model.timing]
+        return torch.stack(columns, dim=1) if columns else batch.arrays.new_zeros(len(batch), 0)
+
+    def _draws(self, batch: Batch) -> Draws:
+        frames, width = batch.arrays.shape[1], self.num_channels
+        shares = (
+            self.cfg.inpainting
+            if self.is_training and self.network.hears_known
+            else InpaintingConfig(segments=0, beginnings=0)
+        )
+        has_posterior = self.is_training and self.array.width > width
+        fractions, noise, posterior, given = [], [], [], []
+        for clip_id, count in zip(batch.ids, batch.num_frames.tolist(), strict=True):
+            when = ("train", batch.epoch, batch.step) if self.is_training else ("valid",)
+            key = stable_key("flow", self.cfg.seed, *when, clip_id) % 2**63
+            generator = torch.Generator().manual_seed(key)
+            fractions.append(torch.rand((), generator=generator))
+            given.append(_given(torch.rand(3, generator=generator).tolist(), count, frames, shares))
+            noise.append(_padded(torch.randn(count, width, generator=generator), frames))
+            drawn = torch.randn(count, width, generator=generator) if has_posterior else torch.zeros(0, width)
+            posterior.append(_padded(drawn, frames))
+        device = batch.arrays.device
+        return Draws(
+            torch.stack(fractions).to(device),
+            torch.stack(noise).transpose(1, 2).to(device),
+            torch.stack(posterior).to(device),
+            torch.stack(given).to(device),
+        )
+
+
+def _given(fractions: list[float], num_frames: int, num_columns: int, shares: InpaintingConfig) -> Bool[Tensor, "T"]:
+    """Choose the frames that are given: all but a stretch, the beginning, or none."""
+    kind, first, second = fractions
+    given = torch.zeros(num_columns, dtype=torch.bool)
+    low, high = sorted((int(first * num_frames), int(second * num_frames)))
+    if kind < shares.segments:
+        given[:num_frames] = True
+        given[low : max(high, low + 1)] = False
+    elif kind < shares.segments + shares.beginnings:
+        given[:low] = True
+    return given
+
+
+def _padded(frames: Float[Tensor, "n Z"], num_columns: int) -> Float[Tensor, "T Z"]:
+    return torch.nn.functional.pad(frames, (0, 0, 0, num_columns - len(frames)))
+
+
+def _some_arrays(source: OpenedSource) -> Iterator[np.ndarray[Any, Any]]:
+    """Read evenly spaced clips."""
+    count = min(SCALE_CLIPS, len(source))
+    for place in range(count):
+        yield source[place * len(source) // count].array

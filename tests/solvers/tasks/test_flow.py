@@ -1,0 +1,270 @@
+"""Flow matching on latents: the loss against closed forms, exact resuming, and clips from what was trained."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from solfa.config import parse_config
+from solfa.errors import ConfigError
+from solfa.generate.model import load_model
+from solfa.generate.request import ClipRequest
+from solfa.solvers.experiment import Experiment
+from solfa.solvers.tasks.flow import FlowSolver, FlowSolverConfig
+from solfa.solvers.watchers.protocol import Watcher, Watchers
+from solfa.store.array_dataset import append_arrays
+from solfa.store.plan_file import PlannedClip
+from solfa.store.schema import ArraySpec, DatasetInfo
+from solfa.store.shard_writer import Outcome
+from tests.solvers.conftest import check_resume
+from tests.solvers.tasks.test_lm import store_songs
+from tests.solvers.toy import changed
+
+RATE = 100
+MODEL = {
+    "kind": "stable_audio_3",
+    "dim": 16,
+    "num_layers": 1,
+    "num_heads": 2,
+    "cond_dim": 8,
+    "num_memory_tokens": 2,
+    "differential": False,
+    "max_seconds": 2,
+}
+OPEN = {"kind": "stable_audio_open", "dim": 128, "num_layers": 1, "num_heads": 2, "num_kv_heads": 1, "cond_dim": 8}
+WORDS = {
+    "conditioners": {"text": {"kind": "words", "num_rows": 32, "width": 4}},
+    "guidance_dropout": 0.2,
+}
+
+
+def store_latents(
+    root: Path, count: int = 10, width: int = 4, scale: float = 1.0, codec: str = "none", frames: int = 20
+) -> Path:
+    """Store clips of independent normal numbers, each a frame longer than the one before."""
+    array = ArraySpec(kind="latents", width=width, sample_rate=RATE, num_channels=1, hop_length=1, dtype="float32")
+    rng = np.random.default_rng(0)
+    outcomes = []
+    for index in range(count):
+        name = f"{index}.wav"
+        planned = PlannedClip(name, name, name, caption="up" if index % 2 else "down")
+        latents = (rng.standard_normal((frames + index, width)) * scale).astype(np.float32)
+        outcomes.append(Outcome(planned, latents, num_samples=len(latents)))
+    append_arrays(root, DatasetInfo.of(codec, array, {"codec": codec}), outcomes, {}, clips_per_shard=5)
+    return root
+
+
+def flow_values(data: Path, **changes: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "solver": "flow",
+        "device": "cpu",
+        "dset": {"train": str(data), "hold_out": {"clips": 3}},
+        "dataset": {"segment_seconds": 0.16, "batch_size": 4},
+        "model": MODEL,
+        "conditioner": WORDS,
+        "optim": {
+            "epochs": 2,
+            "updates_per_epoch": 5,
+            "optimizer": {"kind": "adamw", "lr": 0.01},
+            "ema": {"decay": 0.9},
+        },
+        "logging": {"tensorboard": False, "log_updates": 1},
+    }
+    return changed(values, changes)
+
+
+def solver_of(folder: Path, values: dict[str, Any], watcher: Watcher | None = None) -> FlowSolver:
+    config = parse_config(FlowSolverConfig, values, "flow")
+    return FlowSolver(config, Experiment(folder, "flow", watcher or Watchers(())))
+
+
+@pytest.fixture(scope="module")
+def latents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store_latents(tmp_path_factory.mktemp("data") / "latents.solfa")
+
+
+def best_prediction(scale: float, objective: str) -> Callable[..., torch.Tensor]:
+    """Predict as well as anybody can, if the latents are N(0, scale^2)."""
+
+    def predict(points: torch.Tensor, times: torch.Tensor, *others: Any) -> torch.Tensor:
+        t = times[:, None, None]
+        a, b = (1 - t, t) if objective == "rectified_flow" else ((t * math.pi / 2).cos(), (t * math.pi / 2).sin())
+        data = points * a * scale**2 / (a**2 * scale**2 + b**2)
+        noise = points * b / (a**2 * scale**2 + b**2)
+        return noise - data if objective == "rectified_flow" else a * noise - b * data
+
+    return predict
+
+
+def least_loss(scale: float, objective: str) -> float:
+    """Integrate the least mean squared error over uniform times, in closed form at each time."""
+    times = (np.arange(100_000) + 0.5) / 100_000
+    if objective == "rectified_flow":
+        return float(np.mean(scale**2 / ((1 - times) ** 2 * scale**2 + times**2)))
+    a, b = np.cos(times * np.pi / 2), np.sin(times * np.pi / 2)
+    return float(np.mean(scale**2 / (a**2 * scale**2 + b**2)))
+
+
+@pytest.mark.parametrize("objective", ["rectified_flow", "v"])
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
+def test_the_best_prediction_has_the_least_loss_there_is(tmp_path: Path, objective: str, scale: float) -> None:
+    data = store_latents(tmp_path / "many.solfa", count=12, width=16, scale=scale, frames=2000)
+    model = {**MODEL, "objective": objective}
+    values = flow_values(data, model=model, dset__hold_out={"clips": 10}, dataset__segment_seconds=20, valid_times=16)
+    solver = solver_of(tmp_path / "xp", values)
+    solver.network.std.fill_(1.0)  # else everything would have the scale 1
+    solver.network.mean.fill_(0.0)
+    solver.network.forward = best_prediction(scale, objective)  # type: ignore[method-assign]
+    found = solver.run_stage("valid")["loss"]
+    if objective == "rectified_flow" and scale == 1.0:
+        assert least_loss(1.0, objective) == pytest.approx(math.pi / 2, rel=1e-6)
+    if objective == "v" and scale == 1.0:
+        assert least_loss(1.0, objective) == pytest.approx(1.0, rel=1e-6)
+    # 320,000 squared errors at each of 160 times, which are spread evenly.
+    assert found == pytest.approx(least_loss(scale, objective), rel=0.02)
+
+
+@pytest.mark.slow
+def test_a_small_network_learns_most_of_what_can_be_learnt_of_a_gaussian(tmp_path: Path) -> None:
+    data = store_latents(tmp_path / "many.solfa", count=40, width=4, scale=3.0, frames=64)
+    optim = {"epochs": 1, "updates_per_epoch": 150, "optimizer": {"kind": "adamw", "lr": 1e-2}, "ema": {"decay": 0.98}}
+    values = flow_values(
+        data, optim=optim, dataset__batch_size=16, dataset__segment_seconds=0.16, dset__hold_out__clips=8
+    )
+    solver = solver_of(tmp_path / "xp", values)
+    solver.run()
+    # Predicting zero has a loss of 2, knowing everything that can be known pi / 2.
+    assert solver.history[-1]["valid"]["loss"] < (2 + 3 * math.pi / 2) / 4
+
+
+def test_validation_does_not_depend_on_the_epoch_and_training_does(latents: Path, tmp_path: Path) -> None:
+    solver = solver_of(tmp_path, flow_values(latents))
+    first = solver.run_stage("valid")
+    batch = next(iter(solver.dataloaders["train"]))
+    solver._stage = "train"
+    drawn = solver._draws(batch)
+    solver.epoch = 2
+    assert solver.run_stage("valid") == first
+    solver._stage = "train"
+    later = next(iter(solver.dataloaders["train"]))
+    assert not torch.equal(solver._draws(later).noise, drawn.noise)
+
+
+def test_a_clip_gets_the_same_draws_in_whatever_batch_it_is(latents: Path, tmp_path: Path) -> None:
+    solver = solver_of(tmp_path, flow_values(latents, dataset__mode={"kind": "pad"}, dataset__segment_seconds=None))
+    by_clip: dict[str, set[bytes]] = {}
+    for batch_size in (1, 3):
+        again = solver_of(
+            tmp_path / str(batch_size),
+            flow_values(
+                latents,
+                dataset__mode={"kind": "pad"},
+                dataset__segment_seconds=None,
+                dataset__valid={"batch_size": batch_size},
+            ),
+        )
+        for batch in again.dataloaders["valid"]:
+            drawn = solver._draws(batch)
+            for row, (name, count) in enumerate(zip(batch.ids, batch.num_frames.tolist(), strict=True)):
+                assert not drawn.noise[row, :, count:].any()
+                by_clip.setdefault(name, set()).add(drawn.noise[row, :, :count].numpy().tobytes())
+    assert len(by_clip) == 3 and all(len(found) == 1 for found in by_clip.values())
+
+
+@pytest.mark.parametrize("model", [MODEL, OPEN], ids=lambda model: model["kind"])
+def test_run_interrupted_and_resumed_equals_an_unbroken_one(latents: Path, tmp_path: Path, model: Any) -> None:
+    values = flow_values(latents, model=model)
+    check_resume(tmp_path, lambda folder, watcher: solver_of(folder, values, watcher), 7)
+
+
+def test_latents_with_a_scale_are_drawn_from_their_posterior_in_training_and_are_means_elsewhere(
+    tmp_path: Path,
+) -> None:
+    data = store_latents(tmp_path / "d.solfa", width=8, codec="some_vae:with_scale=true")
+    solver = solver_of(tmp_path / "xp", flow_values(data))
+    assert solver.num_channels == 4 and solver.network.mean.shape == (4, 1)
+    batch = next(iter(solver.dataloaders["train"]))
+    solver._stage = "train"
+    assert solver._draws(batch).posterior.any()
+    solver._stage = "valid"
+    assert not solver._draws(batch).posterior.any()
+    assert math.isfinite(solver.run_stage("train")["loss"]) and math.isfinite(solver.run_stage("valid")["loss"])
+
+
+def test_parts_are_given_as_often_as_asked(latents: Path, tmp_path: Path) -> None:
+    for shares, expected in [
+        ({"segments": 1, "beginnings": 0}, "segment"),
+        ({"segments": 0, "beginnings": 1}, "start"),
+    ]:
+        solver = solver_of(tmp_path / expected, flow_values(latents, inpainting=shares))
+        solver._stage = "train"
+        batch = next(iter(solver.dataloaders["train"]))
+        for row in solver._draws(batch).given:
+            ups = int((row.int().diff() == 1).sum()) + int(row[0])
+            if expected == "segment":
+                assert not row.all() and int((~row).int().diff().abs().sum()) <= 2
+            else:
+                assert ups <= 1 and (not row.any() or bool(row[0]))
+        solver._stage = "valid"
+        assert not solver._draws(batch).given.any()
+
+
+def test_codes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="needs latents, found codes"):
+        solver_of(tmp_path / "xp", flow_values(store_songs(tmp_path / "songs.solfa")))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment on latents of the built-in codec."""
+    folder = tmp_path_factory.mktemp("trained")
+    spec = "solfa_24khz:latents=true"
+    array = ArraySpec(kind="latents", width=48, sample_rate=24_000, num_channels=1, hop_length=320, dtype="float32")
+    rng = np.random.default_rng(0)
+    outcomes = []
+    for index in range(6):
+        planned = PlannedClip(f"{index}.wav", f"{index}.wav", f"{index}.wav", caption="a b")
+        outcomes.append(Outcome(planned, rng.standard_normal((30, 48)).astype(np.float32) * 3, num_samples=30 * 320))
+    append_arrays(folder / "d.solfa", DatasetInfo.of(spec, array, {"codec": spec}), outcomes, {}, clips_per_shard=6)
+    stage = {"every": 1, "num_clips": 1, "seconds": 0.1, "sampling": {"steps": 2}}
+    values = flow_values(folder / "d.solfa", dataset__segment_seconds=0.3, generate=stage)
+    values["dset"]["hold_out"]["clips"] = 2
+    solver = solver_of(folder / "xp", values)
+    (folder / "xp").mkdir()
+    (folder / "xp" / "config.json").write_text(solver.cfg.model_dump_json())
+    solver.run()
+    return folder / "xp"
+
+
+def test_clips_of_a_trained_model_come_by_seed_text_and_seconds(trained: Path) -> None:
+    model = load_model(trained, device="cpu")
+    assert model.info.conditions == {"seconds_start": "number", "seconds_total": "number", "text": "words"}
+    first, second = model.generate("a b", seconds=0.2, num=2, seed=3)
+    assert first.samples().shape == (1, round(0.2 * 75) * 320) and first.sample_rate == 24_000
+    assert first.metadata["conditions"] == {"seconds_start": 0.0, "seconds_total": 0.2, "text": "a b"}
+    (again,) = model.generate("a b", seconds=0.2, seed=4)
+    assert np.allclose(again.samples(), second.samples(), atol=1e-3)
+    assert not np.allclose(first.samples(), second.samples(), atol=1e-3)
+    with pytest.raises(ConfigError, match="seconds_total"):
+        model.generate(seconds=0.2, conditions={"seconds_total": "long"})
+    with pytest.raises(ConfigError, match="temperature"):
+        model.generate(seconds=0.2, temperature=1.0)
+
+
+def test_a_prompt_is_continued_in_latents_exactly(trained: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    soundfile.write(tmp_path / "riff.wav", 0.1 * rng.standard_normal(24_000 // 5), 24_000)
+    model = load_model(trained, device="cpu")
+    request = ClipRequest("more", 0.5, 7, prompt=tmp_path / "riff.wav")
+    generator: Any = model.generator
+    job = generator._job(request)
+    start = generator._start([job])
+    assert job.prompt_frames == 15 and job.num_frames == 38 and start.given_mask.sum() == 15
+    (clip,) = model.draw([request])
+    assert clip.metadata["prompt_seconds"] == pytest.approx(0.2)
+    assert clip.metadata["prompt_file"] == "riff.wav"
