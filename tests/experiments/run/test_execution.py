@@ -135,3 +135,12 @@ def test_a_solver_as_audiocraft_documents_it_trains_with_keys_of_its_own(main):
 def test_a_mistyped_key_of_a_solver_that_takes_any_key_is_refused(main, override, told):
     with pytest.raises(ConfigError, match=rf"^{override}: .*{told}"):
         main.compose(["solver=literal", override])
+
+
+def test_the_value_of_a_variable_is_stored_with_the_settings_and_nowhere_else(main, monkeypatch):
+    monkeypatch.setenv("SECRET_TARGET", "2.718281828")
+    xp = main.compose([*ARGV, "target=${oc.env:SECRET_TARGET}"])
+    main.start(xp)
+    holding = {path.name for path in xp.folder.rglob("*") if path.is_file() and b"2.718281828" in path.read_bytes()}
+    assert {name for name in holding if not name.startswith("events.")} == {"config.json"}
+    assert "${oc.env:SECRET_TARGET}" in (xp.folder / ".argv.json").read_text()
