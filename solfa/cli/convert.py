@@ -8,7 +8,7 @@ import typer
 
 from solfa.cli.dataset import DatasetArgument
 from solfa.cli.flags import filled_path
-from solfa.spelling import duration, size
+from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.console import console, progress_bar, visible
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def decode(
     with progress_bar("decoding", "clips") as bar:
         report = decode_dataset(opened, loaded, out, extension=f".{format}", whole=whole, on_clip=bar)
     kept = f", {report.skipped} already there" if report.skipped else ""
-    console.print(f"{report.clips} clips, {duration(report.seconds)} of audio in {visible(str(out))}{kept}")
+    told = plural(report.clips, "recording" if whole else "clip")
+    console.print(f"{told}, {duration(report.seconds)} of audio in {visible(str(out))}{kept}")
 
 
 def export(
@@ -107,7 +108,8 @@ def export(
     with progress_bar("exporting", "clips") as bar:
         report = export_dataset(opened, out, chosen, bar, silence=quiet, pad_frames=pad_frames)
     console.print(
-        f"{report.num_clips} clips, {report.num_files} files, {size(report.num_bytes)} in {visible(str(report.path))}"
+        f"{plural(report.num_clips, 'clip')}, {plural(report.num_files, 'file')}, {size(report.num_bytes)} "
+        f"in {visible(str(report.path))}"
     )
     for note in report.notes:
         console.print(f"  [dim]{visible(note)}[/]", soft_wrap=True, highlight=False)

@@ -129,6 +129,11 @@ def encode(
     print_report(report)
     if report.clips == 0:
         raise typer.Exit(1)
+    _say_next(dest)
+
+
+def _say_next(dest: str) -> None:
+    """Name the commands that people type after encoding."""
     name = shlex.quote(dest)
     print_next(f"solfa inspect {name}", f"solfa decode {name} decoded/ --limit 3", f"solfa train dset.train={name}")
 
@@ -147,20 +152,14 @@ def print_report(report: "EncodeReport") -> None:
     from solfa.store.failed_recordings import counted
 
     facts = [
-        ("clips", f"{report.clips:,}" + (f" ({report.new_clips:,} in this run)" if report.new_clips else "")),
+        ("clips", f"{report.clips:,}{_of_this_run(report)}"),
         ("audio", duration(report.seconds)),
         ("frames", f"{report.num_frames:,}"),
-        ("size", f"{size(report.num_bytes)}, {report.compression:.1f}x smaller than the audio as 16-bit PCM"),
+        ("size", size(report.num_bytes) + (_compression(report) if report.clips else "")),
         ("failed", counted(report.failures)),
+        ("speed", _speed(report)),
+        *conversions(report),
     ]
-    if report.new_clips:
-        speed = f"{report.speed:.1f}x real time, {report.codec_share:.0%} of it inside the codec"
-        facts.append(("speed", speed))
-    elif report.unplaced:
-        facts.append(("speed", "nothing to do that is known of"))
-    else:
-        facts.append(("speed", "nothing to do: everything is already encoded"))
-    facts += conversions(report)
     print_facts(f"[bold]{visible(str(report.dataset))}[/] · {visible(report.codec)}", facts)
     print_failures([(failed.name, failed.error) for failed in report.failed_recordings])
     if report.unplaced:
@@ -187,6 +186,27 @@ def print_report(report: "EncodeReport") -> None:
             soft_wrap=True,
             highlight=False,
         )
+
+
+def _of_this_run(report: "EncodeReport") -> str:
+    if not report.new_clips:
+        return ""
+    # What failed is no clip, but was tried.
+    return f" ({report.new_clips:,} {'tried ' if report.failures else ''}in this run)"
+
+
+def _compression(report: "EncodeReport") -> str:
+    return f", {report.compression:.1f}x smaller than the audio as 16-bit PCM"
+
+
+def _speed(report: "EncodeReport") -> str:
+    if report.new_seconds:
+        return f"{report.speed:.1f}x real time, {report.codec_share:.0%} of it inside the codec"
+    if report.new_clips:
+        return "nothing new could be encoded"
+    if report.unplaced:
+        return "nothing to do that is known of"
+    return "nothing to do: everything is already encoded"
 
 
 def conversions(report: "EncodeReport") -> list[tuple[str, str]]:

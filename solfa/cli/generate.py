@@ -1,6 +1,6 @@
 """`solfa generate`: generate audio with a trained model."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,26 +121,16 @@ def generate(
 ) -> None:
     """Generate audio with a trained model."""
     from solfa.cli.state_spaces_options import refuse_key_values
-    from solfa.errors import ConfigError
-    from solfa.files.free_folder import expect_writable
 
     # Whatever can be refused is refused before the model and its codec are loaded, which may take a minute.
     refuse_key_values([experiment, *context.args], _flags(context))
-    _expect("--format", audio_format, ("wav", "flac", "ogg"))
-    if weights is not None:
-        _expect("--weights", weights, ("fp32", "fp16", "int8"))
-    if semantics is not None:
-        _expect("--semantics", semantics, ("heuristic", "exact"))
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"--out: expected a folder, found the file {out}")
-    expect_writable(out, "choose another `out`")
+    _check_words(audio_format, weights, semantics)
+    _check_out(out)
 
     from solfa.cli.clip_folder import generate_into
-    from solfa.generate.catalogue import find_generator
-    from solfa.generate.generator import check_options
     from solfa.generate.model import find_folder, load_trained
     from solfa.generate.request import ClipRequest, check_prompts, check_requests
-    from solfa.generate.trained_folder import read_solver, read_trained
+    from solfa.generate.trained_folder import read_trained
     from solfa.generate.weight_layout import weight_layout
     from solfa.ui.clip_files import ranked_files
 
@@ -155,17 +145,50 @@ def generate(
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     drawing["sort"] = sort or None
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
-    # Which kinds of temperature there are depends on the model's head; `generate_into` checks that.
-    known_early = {name: value for name, value in options.items() if name != "semantics"}
-    check_options(find_generator(read_solver(folder), trust_code=trust_code), known_early)
+    _check_drawing(folder, options, trust_code=trust_code)
     trained = read_trained(folder)
     check_requests(requests, trained.data_facts)
     model = load_trained(trained, device=device, codec=codec, weights=layout, trust_code=trust_code)
     written = generate_into(out, model, requests, options, f".{audio_format}", stream)
-    for path in ranked:
-        if path.stem not in written:  # replaced by a clip with another rank
-            path.unlink()
+    _remove_replaced(ranked, written)
     console.print(f"{plural(len(written), 'clip')} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
+
+
+def _check_words(audio_format: str, weights: str | None, semantics: str | None) -> None:
+    """Refuse words that an option does not know."""
+    _expect("--format", audio_format, ("wav", "flac", "ogg"))
+    if weights is not None:
+        _expect("--weights", weights, ("fp32", "fp16", "int8"))
+    if semantics is not None:
+        _expect("--semantics", semantics, ("heuristic", "exact"))
+
+
+def _check_out(out: Path) -> None:
+    """Refuse a place that no clip can be written to."""
+    from solfa.errors import ConfigError
+    from solfa.files.free_folder import expect_writable
+
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out: expected a folder, found the file {out}")
+    expect_writable(out, "choose another `out`")
+
+
+def _check_drawing(folder: Path, options: Mapping[str, Any], *, trust_code: bool) -> None:
+    """Refuse options that the model's generator does not have, as far as they are known before it is loaded."""
+    from solfa.generate.catalogue import find_generator
+    from solfa.generate.generator import check_options
+    from solfa.generate.trained_folder import read_solver
+
+    # Which kinds of temperature there are depends on the model's head; `generate_into` checks that.
+    known_early = {name: value for name, value in options.items() if name != "semantics"}
+    check_options(find_generator(read_solver(folder), trust_code=trust_code), known_early)
+
+
+def _remove_replaced(ranked: Sequence[Path], written: Collection[str]) -> None:
+    """Remove the files of clips that have another rank now."""
+    for path in ranked:
+        if path.stem not in written:
+            path.unlink()
 
 
 def _requests(wanted: "ClipRequest", captions: Path | None, num: int) -> "list[ClipRequest]":

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.ui.terminal.console import console, print_next, visible
+from solfa.ui.terminal.console import console, print_next
 
 if TYPE_CHECKING:
     from dora.xp import XP
@@ -71,10 +71,8 @@ def train(
     else:
         xp, reason = compose_here(main, overrides or [])
     main.check(xp, is_cleared=clear)
-    if rank.rank == 0:
-        console.print(f"experiment [bold]{xp.sig}[/] in {visible(str(xp.folder))}", soft_wrap=True, highlight=False)
-        if reason:
-            console.print(reason, soft_wrap=True, highlight=False)
+    if rank.rank == 0 and reason:
+        console.print(reason, soft_wrap=True, highlight=False)
     if dry_run:
         _show(main, xp)
         return
@@ -98,7 +96,7 @@ def _show(main: "ExperimentMain", xp: "XP") -> None:
     from solfa.ui.terminal.training_view import TerminalWatcher
 
     dry_run(xp, main.settings(xp), main.environment, TerminalWatcher())
-    console.print("dry run: nothing was written")
+    console.print(f"dry run of experiment [bold]{xp.sig}[/]: nothing was written", highlight=False)
 
 
 def _say_next(signature: str, solver: "type[StandardSolver[Any]]") -> None:

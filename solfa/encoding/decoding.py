@@ -1,6 +1,8 @@
 """From a dataset back to audio: decode clips to files, and find the recordings they came from."""
 
 import os
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -51,7 +53,7 @@ def decode_dataset(
     out = Path(out)
     expect_no_broken_link(out, "choose another `out`")
     check_codec(dataset, codec)
-    pieces = recordings_of(dataset) if whole else {clip_id: [row] for row, clip_id in enumerate(dataset.ids())}
+    pieces = recordings_of(dataset) if whole else _clips_of(dataset)
     names = file_names(pieces, extension)
     written, skipped, seconds, done = 0, 0, 0.0, 0
     for name, rows in pieces.items():
@@ -66,6 +68,15 @@ def decode_dataset(
         done += len(rows)
         on_clip(done, len(dataset))
     return DecodeReport(written, seconds, skipped)
+
+
+def _clips_of(dataset: Dataset) -> dict[str, list[int]]:
+    """Find the row of each clip; an id that occurs twice is an error, because one file cannot hold both."""
+    rows = {clip_id: [row] for row, clip_id in enumerate(dataset.ids())}
+    if len(rows) < len(dataset):
+        (twin, times), *_ = Counter(dataset.ids()).most_common(1)
+        raise StoreError(f"{dataset.path}: {times} clips are called {twin!r}; `solfa verify` says what is wrong")
+    return rows
 
 
 def recordings_of(dataset: Dataset) -> dict[str, list[int]]:
@@ -115,23 +126,26 @@ def file_names(ids: Iterable[str], extension: str) -> dict[str, PurePosixPath]:
     """Name a file for each id, always below the output folder: `a/b.flac` becomes `a/b.flac.wav`, `a.wav` stays.
 
     Of two ids that would get the same name, the one that already ends in the extension gets it once more, and so does
-    a file that would be in the place of another one's folder.
+    a file that would be in the place of another one's folder. Names that differ only in upper and lower case, or in
+    how an accent is written, count as the same: on some file systems they are.
     """
     plain = {clip_id: tree_name(clip_id) for clip_id in ids}
-    extended = {name + extension for name in plain.values() if PurePosixPath(name).suffix.lower() != extension}
+    extended = {_folded(name + extension) for name in plain.values() if not name.lower().endswith(extension)}
     names = {
-        clip_id: name if name.lower().endswith(extension) and name not in extended else name + extension
+        clip_id: name if name.lower().endswith(extension) and _folded(name) not in extended else name + extension
         for clip_id, name in plain.items()
     }
-    folders = {str(folder) for name in names.values() for folder in PurePosixPath(name).parents}
-    taken = folders | set(names.values())
-    for clip_id, name in names.items():
-        if name in folders:
-            while name in taken:
-                name += extension
-            names[clip_id] = name
-            taken.add(name)
+    taken = {_folded(str(folder)) for name in names.values() for folder in PurePosixPath(name).parents}
+    for clip_id, name in sorted(names.items()):
+        while _folded(name) in taken:
+            name += extension
+        names[clip_id] = name
+        taken.add(_folded(name))
     return {clip_id: PurePosixPath(name) for clip_id, name in names.items()}
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def originals(source_root: Path, codec: Codec) -> Callable[[Clip], np.ndarray[Any, Any] | None]:

@@ -79,8 +79,15 @@ def claim_shards(root: Path, info: DatasetInfo, encoder: int, num_encoders: int)
 
 
 def _expect_encodable(root: Path, shard: ShardOfPlan, clips: list[PlannedClip], sample_rate: int) -> None:
-    """Refuse clips that were never meant to be encoded, and rows that contradict themselves."""
+    """Refuse clips that were never meant to be encoded, and rows that contradict themselves or each other."""
+    seen: set[str] = set()
     for clip in clips:
+        if clip.id in seen:
+            raise StoreError(
+                f"{root}: the plan of shard {shard.shard:05d} is damaged: clip {clip.id!r} is planned twice; encode to "
+                "another folder"
+            )
+        seen.add(clip.id)
         if clip.error is not None:
             continue
         if clip.source_sample_rate == 0:

@@ -36,6 +36,15 @@ def expect_real_folder(folder: Path) -> None:
         )
 
 
+def expect_no_link(path: Path) -> None:
+    """Refuse a file or folder that is a link, before something is written to it in place."""
+    if path.is_symlink():
+        raise StoreError(
+            f"{path}: this is a link, and Solfa neither writes nor removes anything through links; remove it, or put "
+            "what it points to in its place"
+        )
+
+
 def expect_real_way(root: Path, folder: Path) -> None:
     """Refuse a folder below `root` if it, or one on the way to it, is a link."""
     way = folder.relative_to(root)
@@ -160,7 +169,7 @@ def replace_atomically(path: str | Path, content: bytes) -> None:
 @contextmanager
 def new_directory(directory: Path) -> Iterator[Path]:
     """Yield a temporary directory that gets its final name once everything in it is written."""
-    if directory.exists():
+    if directory.exists() or directory.is_symlink():
         raise ConfigError(f"{directory}: already exists; choose a new directory, or remove it")
     directory.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))

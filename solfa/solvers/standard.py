@@ -30,6 +30,7 @@ from solfa.solvers.loop.randomness import own_randomness
 from solfa.solvers.loop.stage_loaders import endless, from_the_start
 from solfa.solvers.loop.update import catch_up, unsynchronised
 from solfa.solvers.state.checkpoints import RunPosition
+from solfa.spelling import plural
 
 C = TypeVar("C", bound=SolverConfig)
 
@@ -106,7 +107,7 @@ class StandardSolver(BaseSolver[C]):
                 else:
                     while self.epoch <= self.cfg.optim.epochs:
                         self.run_epoch()
-                    logger.info("done: %d epochs in %s", self.epoch - 1, self.experiment.folder)
+                    logger.info("done: %s in %s", plural(self.epoch - 1, "epoch"), self.experiment.folder)
             except Stopped as stopped:
                 if self.is_training:
                     self._save()

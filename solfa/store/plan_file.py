@@ -145,6 +145,8 @@ def list_shards(root: Path) -> list[ShardOfPlan]:
         with _open_part(root, part) as file:
             for group in range(file.num_row_groups):
                 rows = file.metadata.row_group(group).num_rows
+                if not rows:  # nobody could ever commit such a shard
+                    raise StoreError(f"{plan_path(root, part)}: row group {group} has no rows; the file is damaged")
                 shards.append(ShardOfPlan(len(shards), part, group, rows))
     return shards
 

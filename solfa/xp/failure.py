@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from solfa.environment.faults import fault_sentence
 from solfa.errors import SolfaError
 from solfa.files.whole_files import replace_atomically
 from solfa.xp.layout import FAILURE
@@ -49,8 +50,6 @@ def read_failure(folder: Path) -> Failure | None:
 
 
 def _sentence(error: BaseException) -> str:
-    """Say it in one line; an error that is not ours starts with its kind."""
-    text = " ".join(str(error).split())
-    if isinstance(error, SolfaError) and text:
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    """Say it in one line, as the terminal does."""
+    is_ours = isinstance(error, SolfaError) and str(error)
+    return " ".join((str(error) if is_ours else fault_sentence(error)).split())

@@ -33,6 +33,7 @@ OUTPUT = "output.log"
 SAMPLES = "samples"
 SAMPLES_PAGE = "index.html"
 TENSORBOARD = "tensorboard"
+WANDB = "wandb"
 PREPARED = ".prepared.json"
 PROVENANCE = "provenance.json"
 FAILURE = "failure.json"
@@ -76,6 +77,12 @@ def copied_epochs(folder: Path) -> list[int]:
 def state_paths(folder: Path) -> list[Path]:
     """List the files that hold weights: the last state, its copies, and the best epoch's."""
     return sorted([*folder.glob(BEST), *folder.glob("checkpoint*.pt")])
+
+
+def written_in_place(folder: Path) -> list[Path]:
+    """List the files and folders that a run appends to or fills; all others it replaces as a whole."""
+    outputs = [*log_paths(folder), *folder.glob("worker_*.log"), *(folder / SAMPLES).glob("*")]
+    return [*(folder / name for name in (ARGV, OUTPUT, SAMPLES, TENSORBOARD, WANDB)), *outputs]
 
 
 def leftovers(folder: Path) -> list[Path]:

@@ -93,11 +93,18 @@ def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path,
     (audio_folder / "broken.wav").write_bytes(b"nothing")
     code, output = solfa_main("encode", audio_folder, tmp_path / "d.solfa", "--codec", "mulaw", "--num-workers", 0)
     assert code == 0, output
-    assert re.search(r"clips\s+9 \(10 in this run\)", output)
+    assert re.search(r"clips\s+9 \(10 tried in this run\)", output)
     assert re.search(r"failed\s+1", output)
     assert "failed broken.wav: " in output
     assert re.search("resampled .*1 from 44.1 kHz", output) and re.search("mixed down .*1 recording to mono", output)
     assert f"solfa inspect {tmp_path / 'd.solfa'}" in output, "what to do next"
+
+
+def test_a_run_that_only_adds_a_failed_recording_tells_no_speed_of_zero(tmp_path, solfa_main):
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "broken.wav").write_bytes(b"nothing")
+    code, output = solfa_main("encode", tmp_path / "only", tmp_path / "d.solfa", "--codec", "mulaw")
+    assert code == 1 and "0.0x" not in output and "failed broken.wav" in output
 
 
 @pytest.mark.slow
@@ -184,6 +191,8 @@ def test_inspect_prints_and_writes_nothing_unless_asked(dataset, tmp_path, solfa
     code, output = solfa_main("inspect", dataset)
     assert code == 0, output
     assert "codebook 0:" in output and "somebody says a" in output and "failed broken.wav: " in output
+    names = re.findall(r"^([A-Z]\w+) ", output, re.MULTILINE)
+    assert len(names) > 5 and len(set(names)) == len(names), "every fact has a name of its own"
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from solfa.cli import grid
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, StoreError
 from solfa.xp.lock import locked
 from tests.experiments.own_folder import OWN, own_variables
 
@@ -38,6 +38,16 @@ def test_the_experiments_of_a_grid_are_listed_once_each_and_made_if_wanted(tmp_p
     assert not (tmp_path / "dora" / "xps").exists()
     invoke(*TARGETS, "--dry-run", "--init")
     assert len(list((tmp_path / "dora" / "xps").glob("*/.argv.json"))) == 2
+
+
+def test_a_folder_of_links_that_is_a_link_is_refused(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "kept").symlink_to(tmp_path)
+    (tmp_path / "dora" / "grids").mkdir(parents=True)
+    (tmp_path / "dora" / "grids" / "targets").symlink_to(tmp_path / "mine")
+    result = invoke(*TARGETS, "--local")
+    assert isinstance(result.exception, StoreError) and "link" in str(result.exception)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["kept"]
 
 
 def test_without_slurm_nothing_is_cleared_and_local_is_suggested(tmp_path):

@@ -44,6 +44,13 @@ def test_it_says_which_experiment_first_and_it_is_the_one_of_dora(tmp_path):
     assert experiments(tmp_path) == [xp.sig]
 
 
+def test_a_refused_run_does_not_name_a_folder_that_is_not_there(tmp_path):
+    for settings in ("refuse=true", "dset.train=nowhere.solfa", "device=gpu"):
+        result = invoke("solver=own", settings)
+        assert isinstance(result.exception, ConfigError)
+        assert "experiment" not in result.output and not experiments(tmp_path)
+
+
 def test_an_experiment_is_the_beginning_of_another(tmp_path):
     invoke("solver=own", "optim.epochs=1")
     (first,) = experiments(tmp_path)

@@ -1,6 +1,7 @@
 """Decoded files are named after their clips, each has a file of its own, and none lies outside its folder."""
 
 import json
+import unicodedata
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -34,6 +35,22 @@ def test_every_clip_has_a_file_of_its_own() -> None:
     assert len(set(names.values())) == len(ids)
     assert names["y.wav"] == PurePosixPath("y.wav") and names["x.flac.wav"] == PurePosixPath("x.flac.wav.wav")
     assert all(len(part.encode()) < 255 and part not in (".", "..") for name in names.values() for part in name.parts)
+
+
+def test_names_are_different_on_file_systems_that_ignore_case_and_accents_spelled_in_two_ways() -> None:
+    ids = ["x.flac", "X.flac", "X.FLAC.wav", "a/b", "A/b.WAV", "caf\u00e9", "cafe\u0301", "x.flac.wav.wav"]
+    names = file_names(ids, ".wav")
+    assert len({unicodedata.normalize("NFC", str(name)).casefold() for name in names.values()}) == len(ids)
+    assert names == file_names(reversed(ids), ".wav")
+
+
+def test_two_clips_with_one_id_are_not_decoded_to_one_file(tmp_path: Path) -> None:
+    write_tone(tmp_path / "audio/a.wav", 0.5, 8000)
+    codec = solfa.load_codec("mulaw:bits=8,sample_rate=8000")
+    solfa.encode(tmp_path / "audio", tmp_path / "x.solfa", codec=codec)
+    twins = solfa.open_dataset(tmp_path / "x.solfa").select([0, 0])
+    with pytest.raises(StoreError, match=r"2 clips .*'a\.wav'"):
+        decode_dataset(twins, codec, tmp_path / "out")
 
 
 def test_no_file_lies_in_the_place_of_a_folder() -> None:

@@ -16,12 +16,12 @@ from tests.conftest import write_tone
 CODEC = "mulaw:bits=8,sample_rate=8000"
 
 
-def begun(dest: Path, uri: str, stop: int = 1600, **lie: int) -> None:
-    """Plan a dataset of one clip and encode nothing of it, as a killed run leaves it."""
+def begun(dest: Path, uri: str, stop: int = 1600, times: int = 1, **lie: int) -> None:
+    """Plan a dataset of one clip (or the same several times) and encode nothing of it, as a killed run leaves it."""
     create_info(dest, dataset_info(solfa.load_codec(CODEC), EncodeSettings()))
     facts = {"source_sample_rate": 8000, "source_num_channels": 1, "source_num_samples": 1600, "source_format": "WAV"}
     clip = replace(PlannedClip("a.wav", "a.wav", uri, stop=stop, num_samples=stop, **facts), **lie)
-    write_plan_part(dest, 0, iter([pa.Table.from_pylist([clip.as_row()], schema=PLAN_SCHEMA)]))
+    write_plan_part(dest, 0, iter([pa.Table.from_pylist([clip.as_row()] * times, schema=PLAN_SCHEMA)]))
 
 
 @pytest.mark.parametrize("uri", ["{home}/secret.wav", "../home/secret.wav"])
@@ -57,3 +57,12 @@ def test_a_row_that_contradicts_itself_is_a_damaged_plan(tmp_path: Path, lie: di
     with pytest.raises(StoreError, match="damaged"):
         solfa.encode(tmp_path / "audio", tmp_path / "x.solfa", codec=solfa.load_codec(CODEC))
     assert not list(tmp_path.glob("x.solfa/commit/*")) and not list(tmp_path.glob("x.solfa/.tmp/lease-*"))
+
+
+def test_a_plan_without_rows_or_with_a_clip_twice_is_damaged(tmp_path: Path) -> None:
+    write_tone(tmp_path / "audio/a.wav", 0.2, 8000)
+    for times, told in ((0, "no rows"), (2, "planned twice")):
+        begun(tmp_path / f"{times}.solfa", "a.wav", times=times)
+        with pytest.raises(StoreError, match=f"{told}|damaged.*{told}"):
+            solfa.encode(tmp_path / "audio", tmp_path / f"{times}.solfa", codec=solfa.load_codec(CODEC))
+        assert not list(tmp_path.glob("*.solfa/commit/*")) and not list(tmp_path.glob("*.solfa/.tmp/lease-*"))

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from solfa.files.whole_files import TEMPORARY, create_once, publish, replace_atomically, temporary_path
+from solfa.errors import ConfigError
+from solfa.files.whole_files import TEMPORARY, create_once, new_directory, publish, replace_atomically, temporary_path
 
 
 def no_leftovers(root: Path) -> bool:
@@ -102,3 +103,10 @@ def test_replacing_leaves_the_old_or_the_new_content(tmp_path: Path, monkeypatch
         replace_atomically(path, b"newer")
     assert path.read_bytes() == b"new"
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_new_directory_is_not_made_where_a_link_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "model").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="model: already exists"), new_directory(tmp_path / "model"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -32,8 +32,9 @@ from solfa.experiments.compose.settings import Settings, parse_settings, settle
 from solfa.experiments.compose.signature import difference
 from solfa.experiments.dora_adapter import Delta, DoraMain, last_of_each_key
 from solfa.experiments.exits import sentences
+from solfa.files.whole_files import expect_no_link
 from solfa.xp.failure import read_failure
-from solfa.xp.layout import state_paths
+from solfa.xp.layout import state_paths, written_in_place
 from solfa.xp.paths import with_whole_signatures
 from solfa.xp.removal import clear_experiment
 
@@ -111,7 +112,9 @@ class ExperimentMain(DoraMain):
             clear_experiment(xp.folder)
 
     def init_xp(self, xp: XP) -> XP:
-        """Make the folder; only the first process writes into it."""
+        """Make the folder, unless links in it lead elsewhere; only the first process writes into it."""
+        for path in written_in_place(xp.folder):
+            expect_no_link(path)
         if read_rank(os.environ).rank == 0:
             (self._made.discard if xp.folder.exists() else self._made.add)(xp.sig)
             super().init_xp(xp)

@@ -22,6 +22,7 @@ from solfa.config import nearest
 from solfa.errors import ConfigError
 from solfa.experiments.dora_adapter import supply_jobs
 from solfa.experiments.exits import sentences
+from solfa.files.whole_files import expect_real_folder
 from solfa.solvers.watchers.protocol import metric_words
 from solfa.xp.layout import log_path
 from solfa.xp.record import Epoch, read_experiment
@@ -91,6 +92,7 @@ def list_experiments(main: "ExperimentMain", explorer: Explorer) -> list[GridExp
 def link_experiments(main: "ExperimentMain", grid: str, experiments: Sequence[GridExperiment]) -> Path:
     """Make the grid's folder with a link to each of its experiments, as Dora does."""
     folder = main.grid_dir(grid)
+    expect_real_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {experiment.xp.sig: experiment.xp.folder for experiment in experiments}
     for link in folder.iterdir():

@@ -50,7 +50,8 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
     is_first = rank.rank == 0
     solver, cfg = settle(xp.folder, settings, xp.dora.exclude, write=is_first)
     log_to(xp.folder, rank.rank)
-    logger.info("experiment %s in %s: %s", xp.sig, xp.folder, " ".join(xp.argv) or "no overrides")
+    overrides = " ".join(xp.argv) or "no overrides"
+    logger.info("experiment %s in %s: %s", xp.sig, xp.folder, overrides, extra=FILE_ONLY)
     software = read_software()
     logger.info("%s", software, extra=FILE_ONLY)
     if is_first:
@@ -76,9 +77,9 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
         raise
     except Exception as error:
         logger.exception("stopped by an unexpected error", extra=FILE_ONLY)
-        _record(xp.folder, error, is_first=is_first)
         for note in what_to_do(error, xp.folder, rank.rank):
             error.add_note(note)
+        _record(xp.folder, error, is_first=is_first)
         raise
 
 

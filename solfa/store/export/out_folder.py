@@ -15,7 +15,14 @@ from typing import IO
 from solfa.errors import ConfigError
 from solfa.files.crash_points import crash_point
 from solfa.files.free_folder import expect_free, expect_no_broken_link
-from solfa.files.whole_files import expect_real_folder, expect_real_way, publish, replace_atomically, sync
+from solfa.files.whole_files import (
+    expect_no_link,
+    expect_real_folder,
+    expect_real_way,
+    publish,
+    replace_atomically,
+    sync,
+)
 from solfa.store.export.marker import MARKER, Marker, is_export, read_marker
 from solfa.store.schema import record_bytes
 
@@ -50,6 +57,7 @@ class OutFolder:
     def build(self, name: str, write: Callable[[IO[bytes]], None]) -> None:
         """Write a large file piece by piece, unless it exists; it is synced before it gets its name."""
         final = self._place(name)
+        expect_no_link(final)  # what it points to would count as exported
         if not final.is_file():
             temporary = self._temporary(final)
             with temporary.open("wb") as file:

@@ -176,8 +176,8 @@ def _details(dataset: PageDataset) -> tuple[Fact, ...]:
     return (
         Fact("Dataset", str(dataset.path)),
         Fact("Codec", dataset.info.codec),
-        Fact("Audio", f"{count(array.sample_rate)} Hz, {channels(array.num_channels)}"),
-        Fact("Arrays", f"{array.kind}, {plural(array.width, noun)}{entries}, {array.dtype}"),
+        Fact("Sampling", f"{count(array.sample_rate)} Hz, {channels(array.num_channels)}"),
+        Fact("Values", f"{array.kind}, {plural(array.width, noun)}{entries}, {array.dtype}"),
         Fact("Fingerprint", dataset.info.fingerprint),
     )
 

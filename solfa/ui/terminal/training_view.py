@@ -5,6 +5,8 @@ In a file or pipe there is no bar; a line every half minute says how far the sta
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from solfa.environment.memory import peak_memory
 from solfa.solvers.watchers.protocol import Watcher, metric_words, step_unit, summary_line
@@ -45,6 +47,14 @@ class TerminalWatcher(Watcher):
         width = max((len(name) for name, _ in facts), default=0)
         for name, value in facts:
             self._say(f"{name:<{width}}  {value}")
+
+    def started(self, folder: Path, hyper_parameters: Mapping[str, Any]) -> None:
+        # Only now, because before this the run may be refused, and then nothing stays in the folder.
+        console.console.print(
+            f"experiment [bold]{console.visible(folder.name)}[/] in {console.visible(str(folder))}",
+            soft_wrap=True,
+            highlight=False,
+        )
 
     def stage_started(self, stage: str, epoch: int, total: int | None) -> None:
         self._stop_bar()

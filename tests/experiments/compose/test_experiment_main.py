@@ -4,7 +4,7 @@ import pytest
 from dora.hydra import _compare_config
 from dora.xp import _get_sig
 
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, StoreError
 from solfa.experiments.compose.overrides import as_overrides
 from tests.experiments.own_folder import make_main
 
@@ -120,3 +120,18 @@ def test_settings_are_validated_once_for_one_experiment_and_anew_for_another(mai
     assert main.settings(xp) is main.settings(xp)
     other = main.compose(["solver=own", "optim.epochs=7"])
     assert main.settings(other).cfg.optim.epochs == 7 != main.settings(xp).cfg.optim.epochs
+
+
+@pytest.mark.parametrize(
+    "name", [".argv.json", "solver.log.0", "worker_1.log", "output.log", "samples", "samples/3", "tensorboard", "wandb"]
+)
+def test_a_run_does_not_begin_where_a_link_leads_what_it_writes_elsewhere(main, tmp_path, name):
+    xp = main.compose([OWN])
+    mine = tmp_path / "mine"
+    mine.write_text("precious") if "." in name else mine.mkdir()
+    link = xp.folder / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(mine)
+    with pytest.raises(StoreError, match=f"{link}: .*link"):
+        main.start(xp)
+    assert link.is_symlink() and (mine.read_text() == "precious" if mine.is_file() else not list(mine.iterdir()))

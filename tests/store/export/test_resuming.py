@@ -149,3 +149,15 @@ def test_an_import_into_the_unfinished_run_of_another_is_refused(codes: Dataset,
     with pytest.raises(StoreError, match="finish that run"):
         import_legacy(tmp_path / "out", tmp_path / "y.solfa")
     assert plan_parts(tmp_path / "y.solfa") == [0] and committed_shards(tmp_path / "y.solfa") == []
+
+
+def test_a_link_does_not_count_as_exported(codes: Dataset, tmp_path: Path) -> None:
+    export_dataset(codes, tmp_path / "out", ExportFormat.WEBDATASET, limits=LIMITS)
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    tar = min((tmp_path / "out").glob("*.tar"))
+    tar.unlink()
+    tar.symlink_to(mine)
+    with pytest.raises(StoreError, match=f"{tar.name}: .*link"):
+        export_dataset(codes, tmp_path / "out", ExportFormat.WEBDATASET, limits=LIMITS)
+    assert mine.read_text() == "precious"
