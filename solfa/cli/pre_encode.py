@@ -82,7 +82,7 @@ def pre_encode(
         int | None, typer.Option(help="Encode only this many batches, counted over all ranks.")
     ] = None,
     trust_code: Annotated[
-        bool, typer.Option("--trust-code", help="Run the custom_metadata_module that a dataset JSON names.")
+        bool, typer.Option("--trust-code", "--run-python", help="Run the custom_metadata_module of a dataset JSON.")
     ] = False,
 ) -> None:
     """Pre-encode audio into the layout of stable-audio-tools; it can be resumed, and no recording is dropped."""

@@ -5,6 +5,7 @@ read settings ──► freeze the plan ──► run encoders until every shard
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 from solfa.audio.recording import AudioSource
@@ -23,13 +24,15 @@ from solfa.encoding.fingerprint import (
     default_batch_seconds,
     differences,
 )
-from solfa.encoding.frozen_plan import PlanningReport, extend_plan
+from solfa.encoding.frozen_plan import PlanningReport, extend_plan, refuse_strangers_to_come
 from solfa.encoding.placement import Encoders
 from solfa.encoding.progress import EncodeReport, Listener, Silence, Totals
+from solfa.encoding.shared_planning import plan_together
 from solfa.encoding.source_summary import summarize_source
 from solfa.encoding.supervision import Run, encode_until_committed
 from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError, SolfaError
+from solfa.files.printable_names import escape_path
 from solfa.store.completion import finish
 from solfa.store.dataset import open_dataset
 from solfa.store.layout import create_info, expect_new_dataset, is_dataset, read_info
@@ -79,6 +82,7 @@ def encode(
     failure_limit = FailureLimit.parse(max_failed)
     if limit is not None and limit < 1:
         raise ConfigError(f"`limit`: expected at least 1 clip, found {limit}")
+    described = escape_path(Path(source)) if isinstance(source, str | Path) else repr(type(source))
     if isinstance(source, str | Path):
         source = open_source(source, audio_root=_path(audio_root), trust_code=trust_code)
     encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
@@ -89,14 +93,14 @@ def encode(
     info = settle_info(root, recordings, loaded, encoders.device, segment_seconds, batch_seconds, dtype)
     listener.settled(info, is_new=is_new)
 
-    planning = extend_plan(
+    refuse_strangers_to_come(root, recordings)
+    plan = partial(extend_plan, root, recordings, info.array, float(info.parts["segment_seconds"]))
+    planning = plan_together(
         root,
-        recordings,
-        info.array,
-        float(info.parts["segment_seconds"]),
-        limit=limit,
-        retry_failed=retry_failed,
-        on_recordings=listener.planning,
+        [described, escape_path(recordings.root), limit, retry_failed],
+        encoders.rank,
+        lambda: plan(limit=limit, retry_failed=retry_failed, on_recordings=listener.planning),
+        listener.waiting,
     )
     run = Run(root, info, recordings.root, loaded, encoders, in_process=loaded is codec)
     totals = encode_until_committed(run, failure_limit, listener)

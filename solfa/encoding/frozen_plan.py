@@ -12,12 +12,13 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import pyarrow as pa
 
-from solfa.audio.probe import probe_in_chunks
+from solfa.audio.probe import Probed, probe_in_chunks
 from solfa.audio.recording import AudioInfo, AudioSource, Recording
 from solfa.audio.sources.choice import locate
 from solfa.encoding.clip_plan import clips_of, shard_bounds
 from solfa.encoding.coverage import Span, imported_coverage
 from solfa.encoding.recording_versions import Versions, has_changed, planned_versions, version_of
+from solfa.encoding.remembered_probes import forget_probes, probe_and_remember
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.whole_files import temporary_path
@@ -53,11 +54,9 @@ def extend_plan(
     Of recordings of which only crops were imported, the rest is planned.
 
     With `retry_failed`, clips that failed are planned again if their recordings can be opened now. `limit` stops after
-    the recording that brings the whole plan to that many clips. A plan that somebody else started is confined to what
-    the source names.
+    the recording that brings the whole plan to that many clips. If planning is killed, recordings that it opened are
+    not opened again.
     """
-    done = committed_shards(root)
-    refuse_strangers(root, source, {shard.shard for shard in list_shards(root)}.difference(done))
     while True:
         report = PlanningReport()
         # Counted before reading the plan: if another process adds a part meanwhile, ours cannot take its number.
@@ -70,15 +69,23 @@ def extend_plan(
         spool = temporary_path(root, "spool")
         try:
             planned = partial(_clips_to_plan, again=again, missing=missing, segment_seconds=segment_seconds, spec=spec)
-            seconds = _spool_clips(spool, source.root, fresh, planned, spec.sample_rate, room)
+            # With a limit, a whole chunk at a time would open recordings that nobody asked for.
+            probe = probe_in_chunks if room is not None else partial(probe_and_remember, root)
+            seconds = _spool_clips(spool, probe(source.root, fresh), planned, spec.sample_rate, room)
             report.new_clips = len(seconds)
             crash_point("plan:before")
             bounds = shard_bounds(seconds, spec.frame_rate * spec.bytes_per_frame)
             if not bounds or write_plan_part(root, part, _shard_tables(spool, bounds)):
                 crash_point("plan:after")
+                forget_probes(root)
                 return report
         finally:
             spool.unlink(missing_ok=True)
+
+
+def refuse_strangers_to_come(root: Path, source: AudioSource) -> None:
+    """Confine a plan that somebody else started to what the source names."""
+    refuse_strangers(root, source, {shard.shard for shard in list_shards(root)}.difference(committed_shards(root)))
 
 
 def refuse_strangers(root: Path, source: AudioSource, shards: Collection[int]) -> None:
@@ -160,8 +167,7 @@ def _rest_of(
 
 def _spool_clips(
     spool: Path,
-    source_root: Path,
-    recordings: Iterator[Recording],
+    probed_chunks: Iterable[Iterable[Probed]],
     clips_to_plan: Callable[[Recording, AudioInfo | str], list[PlannedClip]],
     sample_rate: int,
     room: int | None,
@@ -169,7 +175,7 @@ def _spool_clips(
     """Write the clips of all recordings to a temporary file; return how long each is."""
     seconds: list[float] = []
     with pa.OSFile(str(spool), "wb") as sink, pa.ipc.new_file(sink, PLAN_SCHEMA) as writer:
-        for probed in probe_in_chunks(source_root, recordings):
+        for probed in probed_chunks:
             if room is not None and len(seconds) >= room:
                 break
             clips: list[PlannedClip] = []

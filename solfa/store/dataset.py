@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
-from solfa.errors import StoreError
+from solfa.errors import ConfigError, StoreError
 from solfa.files.digest import value_sha256
 from solfa.store.layout import committed_shards, manifests, read_commit, read_info, read_manifest
 from solfa.store.plan_file import list_shards
@@ -20,9 +20,17 @@ from solfa.store.retries import standing_failures
 from solfa.store.schema import Commit, DatasetInfo
 from solfa.store.shard_reader import Clip, FailedClip, ShardReader
 
+Verify = Literal["never", "once"]
+"""When arrays are compared with their checksums: never, or each when a process first reads it."""
 
-def open_dataset(path: str | Path, *, manifest: int | None = None, partial: bool = False) -> "Dataset":
+
+def open_dataset(
+    path: str | Path, *, manifest: int | None = None, partial: bool = False, verify: Verify = "never"
+) -> "Dataset":
     """Open a dataset at its latest or a given manifest, or, with `partial`, whatever has been committed so far.
+
+    With `verify="once"`, the first time that a process reads a clip it compares the array with its checksum, and a
+    damaged array is an error.
 
     >>> import solfa
     >>> solfa.open_dataset("music.solfa")
@@ -30,10 +38,12 @@ def open_dataset(path: str | Path, *, manifest: int | None = None, partial: bool
     """
     root = Path(path)
     info = read_info(root)
+    if verify not in get_args(Verify):
+        raise ConfigError(f"`verify`: expected {' or '.join(map(repr, get_args(Verify)))}, found {verify!r}")
     if partial:
         commits = tuple(read_commit(root, shard) for shard in committed_shards(root))
         digest = value_sha256([commit.model_dump(mode="json") for commit in commits])
-        return Dataset(root, info, commits, digest)
+        return Dataset(root, info, commits, digest, verify=verify)
     existing = manifests(root)
     if not existing:
         planned, done = len(list_shards(root)), len(committed_shards(root))
@@ -48,7 +58,7 @@ def open_dataset(path: str | Path, *, manifest: int | None = None, partial: bool
         raise StoreError(
             f"{root}: manifest {pinned.number} belongs to another dataset; files of two datasets were mixed"
         )
-    return Dataset(root, info, pinned.commits, pinned.digest)
+    return Dataset(root, info, pinned.commits, pinned.digest, verify=verify)
 
 
 class Dataset(Sequence[Clip]):
@@ -74,8 +84,9 @@ class Dataset(Sequence[Clip]):
         commits: tuple[Commit, ...],
         manifest_digest: str,
         rows: np.ndarray[Any, Any] | None = None,
+        verify: Verify = "never",
     ) -> None:
-        self.path, self.info = path, info
+        self.path, self.info, self._verify = path, info, verify
         self._commits, self._manifest_digest = commits, manifest_digest
         self._rows = rows
         """Indices into all committed clips; None for all of them in order."""
@@ -131,7 +142,9 @@ class Dataset(Sequence[Clip]):
         return shard or self._open(number), position - self._starts[number]
 
     def _open(self, number: int) -> ShardReader:
-        shard = self._shards[number] = ShardReader(self.path, self._commits[number], self.info.array)
+        shard = self._shards[number] = ShardReader(
+            self.path, self._commits[number], self.info.array, verify=self._verify == "once"
+        )
         return shard
 
     @cached_property
@@ -160,7 +173,7 @@ class Dataset(Sequence[Clip]):
             )
         wanted = np.where(wanted < 0, wanted + len(self), wanted)
         rows = wanted if self._rows is None else self._rows[wanted]
-        return Dataset(self.path, self.info, self._commits, self._manifest_digest, rows)
+        return Dataset(self.path, self.info, self._commits, self._manifest_digest, rows, self._verify)
 
     def filter(self, keep: Callable[[Clip], bool]) -> "Dataset":
         """Keep the clips for which `keep` returns True."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from solfa.errors import StoreError
 from solfa.files.whole_files import TEMPORARY, remove_files
 from solfa.store.layout import committed_shards, expect_real_folders, read_commit, read_info
-from solfa.store.lease import STALE_SECONDS, live_leases
+from solfa.store.lease import PLANNING, STALE_SECONDS, is_leased, live_leases
 from solfa.store.restoration import own_manifests
 
 
@@ -68,8 +68,9 @@ def _remove(paths: list[Path]) -> list[Path]:
 def expect_nobody_at_work(root: Path) -> None:
     """Refuse a dataset that is being encoded or repaired."""
     alive = live_leases(root)
-    if alive:
+    if alive or is_leased(root, PLANNING):
+        what = f"working on shard {alive[0]}" if alive else "listing recordings"
         raise StoreError(
-            f"{root}: an encoder is working on shard {alive[0]} (or was, less than {STALE_SECONDS:.0f} s ago); "
+            f"{root}: an encoder is {what} (or was, less than {STALE_SECONDS:.0f} s ago); "
             "wait until it is done and try again"
         )

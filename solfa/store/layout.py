@@ -7,7 +7,7 @@
       meta/00017-<hash>.parquet    one row per clip
       commit/00017.json            the shard exists once this exists
       manifest/000001.json         a finished state, which readers pin
-      .tmp/                        files being written, and leases of running encoders
+      .tmp/                        files being written, leases of running encoders, and what planning has found so far
 
 Files are only ever created, never changed, so each step only adds to what the steps before it left.
 """

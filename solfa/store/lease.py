@@ -1,4 +1,4 @@
-"""Hints about who is working on which shard, so that two encoders rarely do the same work.
+"""Hints about who is working on which shard, or planning, so that two processes rarely do the same work.
 
 A lease is a file; its age, and its owner if it runs on this machine, show whether the work is still going on. It is not
 needed for correctness: if clocks are wrong or a lease is lost, a shard is encoded twice and the first commit wins.
@@ -20,14 +20,16 @@ from solfa.files.whole_files import TEMPORARY, link_once, temporary_path
 STALE_SECONDS = 60.0
 BEAT_SECONDS = 10.0
 _OWNER_BYTES = 512
+PLANNING = "planning"
+"""Stands for a shard in the lease of a process that lists recordings."""
 
 
-def lease_path(root: Path, shard: int) -> Path:
+def lease_path(root: Path, shard: int | str) -> Path:
     """Return the path of a shard's lease."""
-    return root / TEMPORARY / f"lease-{shard:05d}"
+    return root / TEMPORARY / f"lease-{shard:0>5}"
 
 
-def is_leased(root: Path, shard: int) -> bool:
+def is_leased(root: Path, shard: int | str) -> bool:
     """Say whether someone seems to be working on a shard."""
     return _is_fresh(lease_path(root, shard))
 
@@ -94,7 +96,7 @@ class Lease:
         self._thread.start()
 
     @classmethod
-    def take(cls, root: Path, shard: int) -> "Lease | None":
+    def take(cls, root: Path, shard: int | str) -> "Lease | None":
         """Claim a shard unless someone else seems to have it; a stale claim is taken over."""
         path = lease_path(root, shard)
         # Signed before it gets its name: a lease without an owner would block the shard for everyone.

@@ -91,32 +91,24 @@ class Clip:
 
     def check(self) -> None:
         """Compare the array with its stored checksum; a damaged array is an error."""
-        if zlib.crc32(np.ascontiguousarray(self.array).data) != self._value("checksum"):
-            raise StoreError(
-                f"{self._shard.data_path}: the array of clip {self.id!r} is damaged; run `solfa verify --repair` to "
-                "encode its shard again"
-            )
+        self._shard.check(self._row, self.array)
 
     def _value(self, column: str) -> Any:
         return self._shard.stored.column(column)[self._row].as_py()
 
 
 class ShardReader:
-    """The committed files of one shard, opened lazily."""
+    """The committed files of one shard, opened lazily; with `verify`, an array is checked when it is first read."""
 
-    def __init__(self, root: Path, commit: Commit, spec: ArraySpec) -> None:
+    def __init__(self, root: Path, commit: Commit, spec: ArraySpec, *, verify: bool = False) -> None:
         self._data = root / "data" / commit.data.name
         self._meta = root / "meta" / commit.meta.name
         self._commit, self._spec = commit, spec
-
-    @property
-    def data_path(self) -> Path:
-        """The file of the arrays."""
-        return self._data
+        self._verify = verify
 
     def __getstate__(self) -> dict[str, Any]:
         # Caches and mappings are not pickled: a pickled clip takes its own array along, not the whole file.
-        return {name: self.__dict__[name] for name in ("_data", "_meta", "_commit", "_spec")}
+        return {name: self.__dict__[name] for name in ("_data", "_meta", "_commit", "_spec", "_verify")}
 
     def clip(self, row: int) -> Clip:
         """Read one clip of the shard."""
@@ -126,7 +118,28 @@ class ShardReader:
         """View the array of one clip."""
         values, bounds, width = self._values
         start, stop = bounds[row]
-        return values[start:stop].reshape(-1, width)
+        array = values[start:stop].reshape(-1, width)
+        if self._verify and self._unchecked[row]:
+            self.check(row, array)
+            self._unchecked[row] = 0
+        return array
+
+    def check(self, row: int, array: np.ndarray[Any, Any]) -> None:
+        """Compare the array of a clip with its stored checksum; a damaged array is an error."""
+        if zlib.crc32(np.ascontiguousarray(array).data) != self._checksums[row]:
+            raise StoreError(
+                f"{self._data}: the array of clip {self.ids[row]!r} is damaged; run `solfa verify --repair` to encode "
+                "its shard again"
+            )
+
+    @cached_property
+    def _checksums(self) -> list[int | None]:
+        return self._read_meta(["status", "checksum"]).column("checksum").to_pylist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def _unchecked(self) -> bytearray:
+        """1 for every clip that this process has not compared with its checksum yet."""
+        return bytearray(b"\1") * self._commit.num_clips
 
     @cached_property
     def _values(self) -> tuple[np.ndarray[Any, Any], list[tuple[int, int]], int]:

@@ -28,6 +28,9 @@ from tests.conftest import tree_digest
 
 T = TypeVar("T")
 CODEC = "mulaw:sample_rate=4000"
+RANKS = [{"RANK": str(rank), "WORLD_SIZE": "2"} for rank in range(2)]
+OF_RANKS = ("plan:joined", "plan:told")
+"""Points that only one of several ranks passes."""
 
 
 def encode_in_child(source: Path, dest: Path, **environment: str) -> int:
@@ -75,9 +78,10 @@ def kill_at_points(source: Path, work: Path, points: list[str], clean: dict[str,
     results: dict[str, object] = {}
     for index, point in enumerate(points):
         dest = work / f"point{index}.solfa"
-        killed = wait_for(encode_in_child(source, dest, **{VARIABLE: point}))
+        ranked = RANKS[0] if point in OF_RANKS else {}
+        killed = wait_for(encode_in_child(source, dest, **{VARIABLE: point}, **ranked))
         wrong = problems(dest)
-        finished = wait_for(encode_in_child(source, dest))
+        finished = wait_for(encode_in_child(source, dest, **ranked))
         results[point] = {
             "killed": killed == -signal.SIGKILL,
             "problems": wrong + problems(dest),
@@ -159,10 +163,9 @@ def main() -> None:
     assert wait_for(encode_in_child(source, clean_dest)) == 0
     seconds = time.monotonic() - started
     clean = tree_digest(clean_dest)
-    ranks = [{"RANK": str(rank), "WORLD_SIZE": "2"} for rank in range(2)]
     result = {
         "terminals": encode_together(source, work / "terminals.solfa", clean, {}, {}),
-        "ranks": encode_together(source, work / "ranks.solfa", clean, *ranks),
+        "ranks": encode_together(source, work / "ranks.solfa", clean, *RANKS),
         "shards": sum(name.startswith("commit/") for name in clean),
         "clean_problems": problems(clean_dest),
         "points": kill_at_points(source, work, points, clean),

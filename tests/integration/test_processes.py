@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import solfa
+from solfa.audio import probe as probing
 from solfa.encoding.pre_encode.config import parse_pre_encode
 from solfa.encoding.pre_encode.session import pre_encode
 from solfa.environment.stop_signals import ECHO_SECONDS
@@ -88,6 +89,22 @@ def test_encoder_processes_give_the_bytes_of_one_process(several_shards, tmp_pat
     assert code == 0, output
     assert tree_digest(dest) == clean
     assert not live_leases(dest)
+
+
+def test_planning_that_was_killed_goes_on_where_it_was_in_another_rank(several_shards, tmp_path, clean, monkeypatch):
+    dest = tmp_path / "d.solfa"
+    code, _ = finish(start(several_shards, dest, SOLFA_CRASH_AT="plan:probed", RANK="0", WORLD_SIZE="2"))
+    assert code == -signal.SIGKILL
+    assert not (dest / "plan").exists()
+    opened = []
+    probe = probing.probe_recording
+    monkeypatch.setattr(
+        probing, "probe_recording", lambda root, recording: opened.append(recording.key) or probe(root, recording)
+    )
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    complete(several_shards, dest, clean)
+    assert opened == ["take99.wav"], "what could not be read is tried again"
 
 
 def test_a_killed_encoder_process_is_reported_and_what_it_left_is_finished(several_shards, tmp_path, clean):

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_maker import SMALL, build, codes_spec, info_of, latents_spec, make_outcomes, planned, random_array, stored
 
-from solfa.errors import StoreError
+from solfa.errors import ConfigError, StoreError
 from solfa.store.array_dataset import append_arrays
 from solfa.store.dataset import Dataset, open_dataset
 from solfa.store.schema import ArraySpec
+from solfa.store.shard_reader import ShardReader
 from solfa.store.shard_writer import Outcome
 from solfa.store.verification import verify
 
@@ -282,3 +283,20 @@ def test_repr_says_what_it_is(small: Path) -> None:
 def test_outcomes_default_to_failed(tmp_path: Path) -> None:
     build(tmp_path / "d", [Outcome(planned("a"))])
     assert open_dataset(tmp_path / "d").failures()[0].error == "unknown"
+
+
+def test_verify_once_checks_each_clip_when_it_is_first_read(small, monkeypatch):
+    checked = []
+    check = ShardReader.check
+    monkeypatch.setattr(ShardReader, "check", lambda self, row, array: (checked.append(row), check(self, row, array)))
+    assert [clip.id for clip in open_dataset(small)] and not checked
+    dataset = open_dataset(small, verify="once")
+    for _ in range(2):
+        assert [clip.id for clip in dataset] == dataset.ids()
+        assert dataset.window(0, 0, 1).shape[0] == 1
+    assert len(checked) == len(dataset)
+    copy = pickle.loads(pickle.dumps(dataset[:2]))
+    assert [clip.id for clip in copy] == dataset.ids()[:2]
+    assert len(checked) == len(dataset) + 2, "another process looks for itself"
+    with pytest.raises(ConfigError, match=r"verify.*never.*once.*always"):
+        open_dataset(small, verify="always")

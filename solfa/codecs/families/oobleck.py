@@ -1,7 +1,7 @@
 """Oobleck, the variational autoencoder of Stable Audio (arXiv 2407.14358), with the layers of diffusers.
 
 Its relatives of stable-audio-tools are run by the same codec: with other activations, with the networks of DAC, and
-with latents that are squashed (tanh) or normalised (l2_norm) instead of drawn.
+with latents that are squashed (tanh), normalised (l2_norm) or left alone (wasserstein) instead of drawn.
 
 The encoder gives a mean and a scale per latent channel. Encoding stores the mean, so it is deterministic; with
 `with_scale=true` it stores mean | scale as the network gives them, and the posterior's standard deviation is
@@ -43,8 +43,10 @@ class OobleckArchitecture(Config):
     decoder_strides: tuple[int, ...]
     final_tanh: bool = False
     family: Literal["oobleck", "dac_vae"] = Field(default="oobleck", exclude=True)
-    bottleneck: Literal["tanh", "l2_norm"] | None = None
-    """None is variational: the network gives mean | scale."""
+    soft_clip: Literal[True] | None = None
+    """Whether the waveform goes through a last tanh."""
+    bottleneck: Literal["tanh", "l2_norm", "wasserstein"] | None = None
+    """None is variational: the network gives mean | scale. Wasserstein keeps latents as the network gives them."""
     tanh_scale: float | None = None
     """Tanh squashes latents to plus and minus this."""
 
@@ -82,7 +84,8 @@ class OobleckCodec:
         self.sample_rate, self.num_channels = architecture.sample_rate, architecture.num_channels
         self.hop_length = architecture.hop_length
         self.frame_rate = self.sample_rate / self.hop_length
-        self._num_means, self._final_tanh = architecture.latent_channels, architecture.final_tanh
+        self._num_means = architecture.latent_channels
+        self._num_tanhs = architecture.final_tanh + bool(architecture.soft_clip)
         self._bottleneck, self._tanh_scale = architecture.bottleneck, architecture.tanh_scale or 1.0
         if options.with_scale and self._bottleneck is not None:
             raise ConfigError(
@@ -137,5 +140,7 @@ class OobleckCodec:
         with exact_inference():
             means = batch.array[..., : self._num_means].to(dtype_of(self.model)).transpose(1, 2)
             audio = self.model.decoder(nn.functional.normalize(means) if self._bottleneck == "l2_norm" else means)
-            audio = fit_length((audio.tanh() if self._final_tanh else audio).float(), batch.num_samples)
+            for _ in range(self._num_tanhs):
+                audio = audio.tanh()
+            audio = fit_length(audio.float(), batch.num_samples)
         return audio[0] if single else audio

@@ -23,6 +23,7 @@ from solfa.codecs.stable_audio_tools.model_config import (
     StableAudioHeader,
     TanhPart,
     VaePart,
+    WassersteinPart,
 )
 from solfa.codecs.stable_audio_tools.seanet_config import Seanet, SeanetRvq
 from solfa.codecs.stable_audio_tools.tensor_names import dac_layout, oobleck_layout, seanet_layout, unwrap
@@ -57,7 +58,10 @@ def _parse_model(model: Mapping[str, Any], where: str) -> AnyModel:
         if supported == types:
             return parse_config(config, model, f"{where}: model")
     known = ", or ".join(" + ".join(names) for names in SUPPORTED)
-    raise ConfigError(f"{where}: expected the encoder, decoder and bottleneck types {known}, found {' + '.join(types)}")
+    raise ConfigError(
+        f"{where}: expected the encoder, decoder and bottleneck types {known}, found {' + '.join(types)}; for other "
+        "models, run pre_encode.py of stable-audio-tools, and read what it writes with `solfa import`"
+    )
 
 
 def _oobleck_codec(
@@ -86,11 +90,15 @@ def _oobleck_codec(
 
 
 def _bottleneck(model: OobleckLatents | DacLatents) -> dict[str, Any]:
-    """Say what an architecture has to of a bottleneck that is not variational."""
-    part = model.bottleneck
+    """Say what an architecture has to of a bottleneck that is not variational, and of what comes after the decoder."""
+    part, clipped = model.bottleneck, {"soft_clip": model.decoder.soft_clip or None}
     if isinstance(part, VaePart):
-        return {}
-    return {"bottleneck": part.type, "tanh_scale": part.config.scale if isinstance(part, TanhPart) else None}
+        return clipped
+    if isinstance(part, TanhPart):
+        return {**clipped, "bottleneck": "tanh", "tanh_scale": part.config.scale}
+    if isinstance(part, WassersteinPart) and part.config.use_tanh:
+        return {**clipped, "bottleneck": "tanh", "tanh_scale": part.config.tanh_scale}
+    return {**clipped, "bottleneck": part.type}
 
 
 def _oobleck_network(model: OobleckLatents) -> OobleckNetwork:

@@ -1,5 +1,5 @@
 """The `model_config.json` of stable-audio-tools, as far as Solfa runs it: oobleck and dac with the bottlenecks vae,
-tanh and l2_norm, dac + dac_rvq, and seanet + rvq.
+tanh, l2_norm and wasserstein, dac + dac_rvq, and seanet + rvq.
 
 Defaults are those of stable-audio-tools. A field that would change the numbers in an unsupported way is refused.
 """
@@ -105,7 +105,8 @@ class OobleckDecoderPart(Part):
 
     type: Literal["oobleck"]
     config: OobleckDecoder
-    soft_clip: Literal[False] = False
+    soft_clip: bool = False
+    """Another tanh, after that of the decoder if it has one."""
 
 
 class VaePart(Part):
@@ -133,7 +134,24 @@ class L2NormPart(Part):
     type: Literal["l2_norm"]
 
 
-ContinuousPart = Annotated[VaePart | TanhPart | L2NormPart, Field(discriminator="type")]
+class WassersteinBottleneck(Config):
+    """Keeps latents as they are, or squashes them; what it adds to the loss only matters for training."""
+
+    noise_augment_dim: Literal[0] = 0
+    bypass_mmd: bool = False
+    use_tanh: bool = False
+    tanh_scale: float = Field(default=5.0, gt=0)
+
+
+class WassersteinPart(Part):
+    """A bottleneck without weights."""
+
+    type: Literal["wasserstein"]
+    config: WassersteinBottleneck = WassersteinBottleneck()
+
+
+ContinuousPart = Annotated[VaePart | TanhPart | L2NormPart | WassersteinPart, Field(discriminator="type")]
+CONTINUOUS = ("vae", "tanh", "l2_norm", "wasserstein")
 
 
 class DacEncoderPart(Part):
@@ -148,7 +166,7 @@ class DacDecoderPart(Part):
 
     type: Literal["dac"]
     config: DacDecoder
-    soft_clip: Literal[False] = False
+    soft_clip: bool = False
 
 
 class DacRvqPart(Part):
@@ -158,7 +176,7 @@ class DacRvqPart(Part):
     config: DacQuantizer
 
 
-def _check_latents(bottleneck: VaePart | TanhPart | L2NormPart, encoder: int, decoder: int) -> None:
+def _check_latents(bottleneck: ContinuousPart, encoder: int, decoder: int) -> None:
     """Check what the encoder gives against what the decoder takes."""
     if isinstance(bottleneck, VaePart):
         check_equal("the encoder's latent_dim", encoder, "mean and scale", 2 * decoder)
@@ -212,6 +230,10 @@ class DacRvq(Autoencoder):
         self.check_channels(encoder.in_channels, decoder.out_channels)
         check_equal("input_dim", quantizer.input_dim, "the encoder's output", encoder.output_dim)
         check_equal("input_dim", quantizer.input_dim, "the decoder's latent_dim", decoder.latent_dim)
+        if self.decoder.soft_clip:
+            raise ValueError(
+                "soft_clip: expected false for dac + dac_rvq, whose decoder ends in tanh already, found true"
+            )
         return self
 
 
@@ -228,8 +250,8 @@ class StableAudioHeader(Config):
 AnyModel = OobleckLatents | DacLatents | DacRvq | SeanetRvq
 
 SUPPORTED: dict[tuple[str, str, str], type[AnyModel]] = {
-    **{("oobleck", "oobleck", bottleneck): OobleckLatents for bottleneck in ("vae", "tanh", "l2_norm")},
-    **{("dac", "dac", bottleneck): DacLatents for bottleneck in ("vae", "tanh", "l2_norm")},
+    **{("oobleck", "oobleck", bottleneck): OobleckLatents for bottleneck in CONTINUOUS},
+    **{("dac", "dac", bottleneck): DacLatents for bottleneck in CONTINUOUS},
     ("dac", "dac", "dac_rvq"): DacRvq,
     ("seanet", "seanet", "rvq"): SeanetRvq,
 }

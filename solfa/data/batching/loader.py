@@ -28,7 +28,7 @@ from solfa.data.batching.epoch_plan import EpochPlan
 from solfa.data.batching.modes import Crop, Mode, Pack, Pad, plan_epoch
 from solfa.data.batching.row_layout import deal
 from solfa.data.sources.clip_source import ClipSource, WeightedSource
-from solfa.errors import ConfigError, StoreError
+from solfa.errors import ConfigError, SolfaError, StoreError
 
 
 class LoaderState(Config):
@@ -61,6 +61,19 @@ class BatchDataset(Dataset[Batch]):
 
     def __getitem__(self, share: Share) -> Batch:
         return read_batch(self._source, share)
+
+
+class _Answers(Dataset["Batch | SolfaError"]):
+    """Batches, or the sentence why there is none, which a worker's exception would bury in its traceback."""
+
+    def __init__(self, batches: BatchDataset) -> None:
+        self._batches = batches
+
+    def __getitem__(self, share: Share) -> Batch | SolfaError:
+        try:
+            return self._batches[share]
+        except SolfaError as error:
+            return error
 
 
 class GlobalBatchSampler:
@@ -162,7 +175,7 @@ class GlobalBatchSampler:
 class Loader:
     """Iterates over the rest of an epoch, then over the next; its state counts delivered batches."""
 
-    def __init__(self, dataloader: "DataLoader[Batch]", sampler: GlobalBatchSampler) -> None:
+    def __init__(self, dataloader: "DataLoader[Batch | SolfaError]", sampler: GlobalBatchSampler) -> None:
         self._dataloader, self._sampler = dataloader, sampler
 
     def __len__(self) -> int:
@@ -171,6 +184,8 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         for batch in self._dataloader:
+            if isinstance(batch, SolfaError):
+                raise batch
             self._sampler.advance_past(batch)
             yield batch
 
@@ -225,7 +240,7 @@ def make_loader(
     """
     sampler = GlobalBatchSampler(source, mode, seed=seed, rank=rank, world_size=world_size, pad_ranks=pad_ranks)
     dataloader = DataLoader(
-        BatchDataset(source),
+        _Answers(BatchDataset(source)),
         sampler=sampler,
         batch_size=None,
         num_workers=num_workers,

@@ -20,6 +20,7 @@ from solfa.data.batching.modes import Crop, Pack, Pad
 from solfa.data.sources.dset import Stage
 from solfa.data.sources.stage_source import OpenedSource
 from solfa.errors import ConfigError
+from solfa.store.dataset import Verify
 
 
 class Choices(NamedTuple):
@@ -108,6 +109,8 @@ class Batching(Config):
     """Rows of a global batch, which the ranks share."""
     num_workers: NonNegativeInt = 0
     """Processes per rank that read ahead; 0 reads in the training process."""
+    verify: Verify = "never"
+    """`once` compares every clip with its checksum when a process first reads it, and stops at a damaged one."""
     mode: Annotated[CropRows | PadRows | PackRows, Field(discriminator="kind")] = CropRows()
     train: StageBatching = StageBatching()
     valid: StageBatching = StageBatching()

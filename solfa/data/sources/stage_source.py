@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from solfa.data.table.joined_clips import JoinedClips, JoinedRows
 from solfa.data.table.row_match import join_table
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
-from solfa.store.dataset import Dataset, open_dataset
+from solfa.store.dataset import Dataset, Verify, open_dataset
 from solfa.store.layout import manifests, read_info, read_manifest
 from solfa.store.schema import ArraySpec, DatasetInfo
 
@@ -112,17 +112,19 @@ def open_sources(
     side: Side = "train",
     weighted: bool = True,
     num_clips: int | None = None,
+    verify: Verify = "never",
 ) -> OpenedSource:
     """Open datasets, select their clips and combine them; with `hold_out`, only the clips of one side.
 
     `weighted=False` ignores all weights: every clip comes up once. `num_clips` takes at most so many of them.
+    `verify` is that of `open_dataset`.
 
     >>> from solfa.data import Source, open_sources
     >>> drums = open_sources([Source(path="music.solfa", where={"id": {"glob": "drums/*"}})])
     >>> len(drums), drums.codec
     (2, 'solfa_24khz:num_codebooks=8')
     """
-    opened = [_open(source) for source in sources]
+    opened = [_open(source, verify) for source in sources]
     expect_same_arrays([(str(part.dataset.path), part.dataset.info) for part in opened])
     if hold_out is not None:
         ids = [part.columns.values("id") for part in opened]
@@ -152,17 +154,18 @@ def _codec_fingerprint(info: DatasetInfo) -> str | None:
     return value_sha256(info.parts["codec"]) if info.parts.get("codec") else None
 
 
-def open_stage(dset: Dset, stage: Stage, num_clips: int | None = None) -> OpenedSource:
+def open_stage(dset: Dset, stage: Stage, num_clips: int | None = None, verify: Verify = "never") -> OpenedSource:
     """Open the data of a stage, or some clips of it; those held out of training are not weighted."""
+    open_some = partial(open_sources, num_clips=num_clips, verify=verify)
     if stage == "train":
-        return open_sources(dset.train, hold_out=dset.hold_out, side="train", num_clips=num_clips)
+        return open_some(dset.train, hold_out=dset.hold_out, side="train")
     by_choice = {"valid": [dset.valid], "evaluate": [dset.evaluate, dset.valid]}
     sources = next(
         (found for found in by_choice.get(stage, [dset.generate, dset.evaluate, dset.valid]) if found is not None), None
     )
     if sources is not None:
-        return open_sources(sources, num_clips=num_clips)
-    return open_sources(dset.train, hold_out=dset.hold_out, side="valid", weighted=False, num_clips=num_clips)
+        return open_some(sources)
+    return open_some(dset.train, hold_out=dset.hold_out, side="valid", weighted=False)
 
 
 def expect_same_arrays(named: Sequence[tuple[str, DatasetInfo]]) -> None:
@@ -183,11 +186,11 @@ def expect_same_arrays(named: Sequence[tuple[str, DatasetInfo]]) -> None:
             )
 
 
-def _open(source: Source) -> _Opened:
+def _open(source: Source, verify: Verify) -> _Opened:
     root = Path(source.path).expanduser()
     existing = manifests(root)
     number = source.manifest or (existing[-1] if existing else None)
-    dataset = open_dataset(root, manifest=number)
+    dataset = open_dataset(root, manifest=number, verify=verify)
     assert number is not None, "a dataset without a manifest cannot be opened"
     columns = ClipColumns(root, read_manifest(root, number).commits, dataset.info.array)
     if source.table is not None:

@@ -4,6 +4,7 @@ Every rank and every later run reads the same list, so ids never shift, whatever
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from solfa.audio.probe import probe_in_chunks
 from solfa.encoding.frozen_plan import expect_named
 from solfa.encoding.pre_encode.config_source import Collected, without_functions
 from solfa.encoding.pre_encode.items import MAX_BATCHES, Cut, items_of, shuffle_key
+from solfa.encoding.remembered_probes import forget_probes, probe_and_remember
 from solfa.errors import ConfigError, StoreError
+from solfa.files.crash_points import crash_point
 from solfa.files.whole_files import publish, temporary_path
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip
 
@@ -36,11 +39,9 @@ def freeze_list(
     max_items: int | None,
     on_recordings: Callable[[int], None],
 ) -> None:
-    """Write the list unless it exists; if several processes write it, the first wins."""
-    if list_path(out).exists():
-        return
+    """List all recordings and write the list; if another process was first, its list stays."""
     enough = None if shuffle else max_items
-    table = pa.Table.from_batches(_record_batches(collected, cut, enough, on_recordings), PLAN_SCHEMA)
+    table = pa.Table.from_batches(_record_batches(out, collected, cut, enough, on_recordings), PLAN_SCHEMA)
     if shuffle:
         names = table["id"].to_pylist()
         table = table.take(pa.array(sorted(range(len(names)), key=lambda row: shuffle_key(names[row])), pa.int64()))
@@ -48,16 +49,19 @@ def freeze_list(
     temporary = temporary_path(out, "items")
     try:
         pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, compression="zstd")
+        crash_point("pre-encode:before-list")
         publish(temporary, list_path(out))
     finally:
         temporary.unlink(missing_ok=True)
+    forget_probes(out)
 
 
 def _record_batches(
-    collected: Collected, cut: Cut, enough: int | None, on_recordings: Callable[[int], None]
+    out: Path, collected: Collected, cut: Cut, enough: int | None, on_recordings: Callable[[int], None]
 ) -> Iterator[pa.RecordBatch]:
     num_recordings = num_items = 0
-    for probed in probe_in_chunks(collected.source.root, collected.source.recordings()):
+    probe = partial(probe_and_remember, out) if enough is None else probe_in_chunks
+    for probed in probe(collected.source.root, collected.source.recordings()):
         rows = []
         for recording, info in probed:
             rows += [item.as_row() for item in items_of(recording, info, cut)]

@@ -28,6 +28,7 @@ from solfa.encoding.pre_encode.rank_work import Work
 from solfa.encoding.pre_encode.summary import PreEncodeReport
 from solfa.encoding.progress import Listener, Silence
 from solfa.encoding.read_ahead import Target
+from solfa.encoding.shared_planning import plan_one_at_a_time
 from solfa.environment.ranks import Rank, read_rank
 from solfa.errors import ConfigError
 
@@ -116,22 +117,29 @@ def _settle_list(
     """Freeze the list of items if it is not frozen yet; return notes on what may surprise a user."""
     out: Path = config.output_path
     notes = collected.notes()
-    if list_path(out).exists():
+    is_frozen = list_path(out).exists()
+    if is_frozen:
         refuse_strangers(out, collected)
-    if list_path(out).exists() and config.limit_batches is None:
+    # One rank says it for all: it takes another look at the whole source.
+    if is_frozen and config.limit_batches is None and rank.rank == 0:
         new = new_recordings(out, collected)
         if new:
             notes.append(
                 f"recordings added to the source after the first run, not encoded: {len(new)} (first: {new[0]}); "
                 "encode them into another folder, or use `solfa encode`, which appends"
             )
-    freeze_list(
-        out,
-        collected,
-        Cut(config.sample_size, codec.sample_rate, collected.random_crop),
-        shuffle=config.shuffle,
-        max_items=None if config.limit_batches is None else config.limit_batches * config.batch_size,
-        on_recordings=listener.planning,
-    )
+
+    def freeze() -> bool:
+        freeze_list(
+            out,
+            collected,
+            Cut(config.sample_size, codec.sample_rate, collected.random_crop),
+            shuffle=config.shuffle,
+            max_items=None if config.limit_batches is None else config.limit_batches * config.batch_size,
+            on_recordings=listener.planning,
+        )
+        return True
+
+    plan_one_at_a_time(out, lambda: list_path(out).exists() or None, freeze, listener.waiting)
     check_capacity(len(read_lengths(out)), config.batch_size, rank.world_size)
     return notes

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 def open_stages(dset: Dset, batching: Batching) -> dict[Stage, OpenedSource]:
     """Open the clips of every stage, and refuse stages whose arrays differ."""
     stages: tuple[Stage, ...] = ("train", "valid", "evaluate", "generate")
-    sources = {stage: open_stage(dset, stage, batching.of(stage).num_samples) for stage in stages}
+    sources = {stage: open_stage(dset, stage, batching.of(stage).num_samples, batching.verify) for stage in stages}
     for stage, source in sources.items():
         if source.array != sources["train"].array:
             raise ConfigError(

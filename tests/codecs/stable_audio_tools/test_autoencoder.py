@@ -79,7 +79,15 @@ def test_an_oobleck_without_snakes_uses_elu(part: str, tmp_path: Path) -> None:
     torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=2**-23, atol=1e-9)
 
 
-@pytest.mark.parametrize("bottleneck", [{"type": "tanh", "config": {"scale": 2.0}}, {"type": "l2_norm"}])
+@pytest.mark.parametrize(
+    "bottleneck",
+    [
+        {"type": "tanh", "config": {"scale": 2.0}},
+        {"type": "l2_norm"},
+        {"type": "wasserstein"},
+        {"type": "wasserstein", "config": {"bypass_mmd": True, "use_tanh": True, "tanh_scale": 2.0}},
+    ],
+)
 def test_latents_that_are_squashed_or_normalised_equal_their_definition(
     bottleneck: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -91,13 +99,29 @@ def test_latents_that_are_squashed_or_normalised_equal_their_definition(
     encoded = codec.encode(audio)
     with torch.no_grad():
         latents = network.encoder(audio)
-        is_tanh = bottleneck["type"] == "tanh"
-        latents = 2 * torch.tanh(latents / 2) if is_tanh else latents / latents.pow(2).sum(1, keepdim=True).sqrt()
+        if bottleneck["type"] == "l2_norm":
+            latents = latents / latents.pow(2).sum(1, keepdim=True).sqrt()
+        elif "config" in bottleneck:
+            latents = 2 * torch.tanh(latents / 2)
         decoded = network.decoder(latents)
     torch.testing.assert_close(encoded.array, latents.transpose(1, 2).float(), rtol=2**-22, atol=1e-9)
     torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=1e-5, atol=1e-6)
     with pytest.raises(ConfigError, match="with_scale"):
         load(path, with_scale=True)
+
+
+@pytest.mark.parametrize("final_tanh", [True, False])
+def test_soft_clip_is_one_more_tanh(final_tanh: bool, tmp_path: Path) -> None:
+    plain = edited(tiny.OOBLECK_CONFIG, decoder__config__final_tanh=final_tanh)
+    config = edited(plain, decoder__soft_clip=True)
+    network = tiny.oobleck_network(config).double()
+    codec = in_double(load(tiny.make_stable_audio_oobleck(tmp_path / "clipped", config=config)))
+    encoded = codec.encode(noise(400))
+    with torch.no_grad():
+        decoded = network.decoder(encoded.array.double().transpose(1, 2)).tanh()
+    torch.testing.assert_close(codec.decode(encoded)[..., : decoded.shape[-1]], decoded.float(), rtol=2**-23, atol=1e-9)
+    unclipped = load(tiny.make_stable_audio_oobleck(tmp_path / "plain", config=plain))
+    assert unclipped.fingerprint != codec.fingerprint and "soft_clip" not in unclipped.description["architecture"]
 
 
 @pytest.mark.parametrize("projected", [True, False])
@@ -224,7 +248,8 @@ def test_an_unambiguous_prefix_is_stripped_and_a_training_checkpoint_is_named(tm
         ({"encoder__config__use_snake": False}, r"unexpected encoder.*alpha"),
         ({"decoder__config__use_nearest_upsample": True}, "use_nearest_upsample"),
         ({"encoder__config__antialias_activation": True}, "antialias_activation"),
-        ({"decoder__soft_clip": True}, "soft_clip"),
+        ({"decoder__soft_clip": "a little"}, "soft_clip"),
+        ({"bottleneck": {"type": "wasserstein", "config": {"noise_augment_dim": 2}}}, "noise_augment_dim"),
         ({"encoder__config__causal": True}, "causal: unknown field"),
         ({"pretransform": {"type": "pqmf"}}, "pretransform"),
         ({"latent_dim": 5}, "latent_dim: expected 3"),
@@ -232,7 +257,10 @@ def test_an_unambiguous_prefix_is_stripped_and_a_training_checkpoint_is_named(tm
         ({"encoder__config__latent_dim": 5}, "latent_dim: expected 6"),
         ({"io_channels": 1}, "in_channels: expected 2"),
         ({"bottleneck__type": "tanh"}, "latent_dim: expected 3"),
-        ({"bottleneck__type": "fsq"}, r"oobleck \+ oobleck \+ vae.*dac \+ dac \+ dac_rvq.*found oobleck.*fsq"),
+        (
+            {"bottleneck__type": "fsq"},
+            r"oobleck \+ oobleck \+ vae.*dac \+ dac \+ dac_rvq.*found oobleck.*fsq.*solfa import",
+        ),
         ({"encoder__type": "taae"}, r"found taae \+ oobleck \+ vae"),
         ({"bottleneck": None}, "found oobleck .* none"),
     ],

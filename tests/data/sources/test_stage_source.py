@@ -166,3 +166,28 @@ def test_an_opened_source_can_be_pickled_for_worker_processes(place: Path) -> No
     copy = pickle.loads(pickle.dumps(opened))
     assert copy.digest == opened.digest and ids(copy) == ids(opened)
     assert copy.values("caption") == opened.values("caption")
+
+
+def flip_byte(dataset: Path, clip_id: str) -> None:
+    """Damage the array of one clip, as a failing disk does."""
+    values = open_dataset(dataset)[clip_id].array.tobytes()
+    for path in sorted((dataset / "data").iterdir()):
+        content = path.read_bytes()
+        if (place := content.find(values)) >= 0:
+            path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+            return
+    raise AssertionError(clip_id)
+
+
+def test_verify_once_stops_at_a_damaged_clip_also_in_workers(tmp_path: Path) -> None:
+    damaged = store(tmp_path / "d.solfa", numbered(8))
+    name = open_dataset(damaged).ids()[5]
+    flip_byte(damaged, name)
+    dset = Dset(train=[Source(path=str(damaged))], valid=[Source(path=str(damaged))])
+    rows = Crop(num_frames=4, batch_size=2)
+    assert len(list(make_loader(open_stage(dset, "train"), rows))) == 4, "nobody looks unless asked"
+    for num_workers in (0, 1):
+        loader = make_loader(open_stage(dset, "valid", verify="once"), rows, num_workers=num_workers)
+        with pytest.raises(StoreError, match=f"{name}.*--repair") as fault:
+            list(loader)
+        assert "Traceback" not in str(fault.value)

@@ -90,7 +90,13 @@ def test_a_run_that_was_killed_again_and_again_ends_with_the_same_files(
     run()
     expected = digest(tmp_path / "out")
     (tmp_path / "out").rename(tmp_path / "expected")
-    points = ["publish:before-link", "publish:before-link#2", "pre-encode:between#2", "pre-encode:stored#3"]
+    points = [
+        "plan:probed",
+        "pre-encode:before-list",
+        "publish:before-link",
+        "pre-encode:between#2",
+        "pre-encode:stored#3",
+    ]
     points += ["pre-encode:between", "pre-encode:before-finish"]
     codes = drive(*[stage(settings(), {"SOLFA_CRASH_AT": point}) for point in points])
     assert codes == [[-9]] * len(points)
