@@ -28,7 +28,6 @@ from solfa.encoding.placement import Encoders
 from solfa.encoding.progress import EncodeReport, Listener, Silence, Totals
 from solfa.encoding.source_summary import summarize_source
 from solfa.encoding.supervision import Run, encode_until_committed
-from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError, SolfaError
 from solfa.store.completion import finish
 from solfa.store.dataset import open_dataset
@@ -81,7 +80,7 @@ def encode(
         raise ConfigError(f"`limit`: expected at least 1 clip, found {limit}")
     if isinstance(source, str | Path):
         source = open_source(source, audio_root=_path(audio_root), trust_code=trust_code)
-    encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
+    encoders = Encoders.choose(device, num_encoders, num_workers, os.environ)
     chosen = codec_of(root) if codec is None else codec
     loaded = load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
     recordings = PeekedSource(heard_by(source, loaded.sample_rate, loaded.num_channels))

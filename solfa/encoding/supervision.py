@@ -37,15 +37,15 @@ class Run:
 
     def job(self, index: int, count: int) -> EncoderJob:
         """Describe the work of one of `count` encoder processes."""
-        rank = self.encoders.rank
+        turn = self.encoders.turn
         return EncoderJob(
             dest=str(self.root),
             source_root=str(self.source_root),
             codec=self.codec.spec,
             device=self.encoders.device_of(index),
             num_workers=self.encoders.num_workers,
-            encoder=rank.rank * count + index,
-            num_encoders=rank.world_size * count,
+            encoder=turn.number * count + index,
+            num_encoders=turn.total * count,
         )
 
 
@@ -81,12 +81,12 @@ def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: List
 
 
 def _encode_here(run: Run, on_progress: Callable[[Progress], None]) -> None:
-    device, rank = run.encoders.device, run.encoders.rank
+    device, turn = run.encoders.device, run.encoders.turn
     encode_claims(
         run.root,
         run.info,
         run.codec,
-        claim_shards(run.root, run.info, rank.rank, rank.world_size),
+        claim_shards(run.root, run.info, turn.number, turn.total),
         run.source_root,
         num_workers=0,
         made_by=made_by(device),
