@@ -30,7 +30,6 @@ from solfa.encoding.progress import EncodeReport, Listener, Silence, Totals
 from solfa.encoding.shared_planning import plan_together
 from solfa.encoding.source_summary import summarize_source
 from solfa.encoding.supervision import Run, encode_until_committed
-from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError, SolfaError
 from solfa.files.printable_names import escape_path
 from solfa.store.completion import finish
@@ -85,7 +84,7 @@ def encode(
     described = escape_path(Path(source)) if isinstance(source, str | Path) else repr(type(source))
     if isinstance(source, str | Path):
         source = open_source(source, audio_root=_path(audio_root), trust_code=trust_code)
-    encoders = Encoders.choose(device, num_encoders, num_workers, read_rank(os.environ))
+    encoders = Encoders.choose(device, num_encoders, num_workers, os.environ)
     chosen = codec_of(root) if codec is None else codec
     loaded = load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
     recordings = PeekedSource(heard_by(source, loaded.sample_rate, loaded.num_channels))

@@ -20,7 +20,6 @@ from solfa.encoding.placement import Encoders
 from solfa.encoding.progress import Listener, Silence
 from solfa.encoding.repair_bench import Bench
 from solfa.encoding.supervision import Run
-from solfa.environment.ranks import read_rank
 from solfa.errors import ConfigError, StoreError
 from solfa.store.gc import expect_nobody_at_work
 from solfa.store.layout import expect_real_folders, read_info
@@ -124,7 +123,7 @@ def _begin(
     source = PeekedSource(opened())
     refuse_strangers(root, source, lost)
     made_on = [commit.made_by.get("device", "auto") for shard in lost for commit in claims.distinct(shard)]
-    encoders = Encoders.choose(device or next(iter(made_on), "auto"), num_encoders, num_workers, read_rank(os.environ))
+    encoders = Encoders.choose(device or next(iter(made_on), "auto"), num_encoders, num_workers, os.environ)
     chosen = read_info(root).codec if codec is None else codec
     loaded = load_codec(chosen) if isinstance(chosen, str | Path) else chosen
     info = settle_info(root, source, loaded, encoders.device)

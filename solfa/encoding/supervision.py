@@ -1,19 +1,18 @@
 """Keep encoders running until every planned shard is committed, here or by someone else."""
 
-import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from solfa.codecs.protocol import Codec
+from solfa.encoding.executors.local_executor import LocalExecutor
+from solfa.encoding.executors.protocol import Executor
 from solfa.encoding.failure_limit import FailureLimit
 from solfa.encoding.placement import Encoders
 from solfa.encoding.progress import Listener, Progress, Totals
 from solfa.encoding.shard_pipeline import claim_shards, encode_claims
 from solfa.encoding.worker_main import EncoderJob, made_by
-from solfa.encoding.worker_pool import run_encoders
-from solfa.environment.allocator import worker_environment
 from solfa.store.dataset import open_dataset
 from solfa.store.layout import committed_shards
 from solfa.store.lease import is_leased
@@ -34,73 +33,82 @@ class Run:
     encoders: Encoders
     in_process: bool
     """The codec is an object that only this process has; otherwise encoder processes load the codec by its spec."""
+    executor: Executor = field(default_factory=LocalExecutor)
+    """Who runs the encoder processes."""
 
     def job(self, index: int, count: int) -> EncoderJob:
         """Describe the work of one of `count` encoder processes."""
-        rank = self.encoders.rank
+        turn = self.encoders.turn
         return EncoderJob(
             dest=str(self.root),
             source_root=str(self.source_root),
             codec=self.codec.spec,
+            bf16=self.codec.description.get("precision") == "bf16",
             device=self.encoders.device_of(index),
             num_workers=self.encoders.num_workers,
-            encoder=rank.rank * count + index,
-            num_encoders=rank.world_size * count,
+            encoder=turn.number * count + index,
+            num_encoders=turn.total * count,
         )
 
 
 def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: Listener) -> Totals:
     """Encode what is missing; wait for shards that others have taken, and take over those they give up."""
-    totals = Totals()
     planned = list_shards(run.root)
     missing = _missing(run.root, planned)
-    clips, seconds = _size_of(run.root, missing, run.info.array.sample_rate)
-    failed_before: set[str] = set()
-    num_recordings = 0
-    if failure_limit.is_set:
-        failed_before = {failed.key for failed in open_dataset(run.root, partial=True).failures()}
-        num_recordings = _count_recordings(run.root)
-
-    def on_progress(progress: Progress) -> None:
-        totals.add(progress, time.monotonic())
-        listener.encoding(totals, clips, seconds)
-        failure_limit.check(len(failed_before | totals.failed), num_recordings)
-
+    watch = Watch(run, missing, failure_limit, listener)
     while missing:
         free = [shard for shard in missing if not is_leased(run.root, shard.shard)]
         if not free:
             listener.waiting()
             time.sleep(POLL_SECONDS)
         elif run.in_process:
-            on_progress(Progress())
-            _encode_here(run, on_progress)
+            watch.progress(0, Progress())
+            _encode_here(run, watch)
         else:
-            _encode_in_processes(run, min(run.encoders.count, len(free)), on_progress, listener)
+            count = min(run.encoders.count, len(free))
+            listener.loading(count)
+            run.executor.run([run.job(index, count) for index in range(count)], watch)
         missing = _missing(run.root, planned)
-    return totals
+    return watch.totals
 
 
-def _encode_here(run: Run, on_progress: Callable[[Progress], None]) -> None:
-    device, rank = run.encoders.device, run.encoders.rank
+class Watch:
+    """Sums up what encoders report, shows it to a listener, and stops a run in which too much fails."""
+
+    def __init__(self, run: Run, missing: list[ShardOfPlan], failure_limit: FailureLimit, listener: Listener) -> None:
+        self.totals = Totals()
+        self._listener, self._limit = listener, failure_limit
+        self._clips, self._seconds = _size_of(run.root, missing, run.info.array.sample_rate)
+        self._failed_before: set[str] = set()
+        self._num_recordings = 0
+        if failure_limit.is_set:
+            self._failed_before = {failed.key for failed in open_dataset(run.root, partial=True).failures()}
+            self._num_recordings = _count_recordings(run.root)
+
+    def progress(self, encoder: int, progress: Progress) -> None:
+        """Take in the report of an encoder."""
+        self.totals.add(progress, time.monotonic())
+        self._listener.encoding(self.totals, self._clips, self._seconds)
+        self._limit.check(len(self._failed_before | self.totals.failed), self._num_recordings)
+
+    def waiting(self) -> None:
+        """Let the listener look whether somebody wants to stop."""
+        self._listener.waiting()
+
+
+def _encode_here(run: Run, watch: Watch) -> None:
+    device, turn = run.encoders.device, run.encoders.turn
     encode_claims(
         run.root,
         run.info,
         run.codec,
-        claim_shards(run.root, run.info, rank.rank, rank.world_size),
+        claim_shards(run.root, run.info, turn.number, turn.total),
         run.source_root,
         num_workers=0,
         made_by=made_by(device),
         device=device,
-        emit=on_progress,
+        emit=partial(watch.progress, 0),
     )
-
-
-def _encode_in_processes(run: Run, count: int, on_progress: Callable[[Progress], None], listener: Listener) -> None:
-    listener.loading(count)
-    on_cpu = run.encoders.device == "cpu"
-    bf16 = on_cpu and run.codec.description.get("precision") == "bf16"
-    environment = worker_environment(os.environ, one_thread=on_cpu, bf16=bf16)
-    run_encoders([run.job(index, count) for index in range(count)], environment, on_progress, listener.waiting)
 
 
 def _missing(root: Path, planned: list[ShardOfPlan]) -> list[ShardOfPlan]:

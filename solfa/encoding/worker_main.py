@@ -28,6 +28,8 @@ class EncoderJob(Config):
     dest: str
     source_root: str
     codec: str
+    bf16: bool
+    """The codec computes in bf16, which some processors only claim to do."""
     device: str
     num_workers: int
     encoder: int

@@ -50,7 +50,7 @@ def pre_encode(
         raise ConfigError(
             f"WORLD_SIZE {rank.world_size}: expected at most {MAX_RANKS}: ids have three digits for the rank"
         )
-    encoders = Encoders.choose("auto", 1, config.num_workers, rank)
+    encoders = Encoders.choose("auto", 1, config.num_workers, os.environ)
     collected = open_collected(config.dataset_config, trust_code=trust_code)
     out = config.output_path
     if read_details(out) is None:

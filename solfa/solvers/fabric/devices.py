@@ -9,7 +9,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from solfa.environment.accelerator import choose_device
-from solfa.environment.ranks import read_rank
+from solfa.environment.ranks import among_devices, read_rank
 from solfa.errors import ConfigError
 from solfa.solvers.config import SolverConfig
 
@@ -34,15 +34,16 @@ def start_fabric(cfg: SolverConfig) -> "Fabric":
 
     from solfa.solvers.fabric.launch import Launched
 
-    local_world_size = rank.world_size // cfg.num_nodes
-    environment = Launched(rank._replace(local_world_size=local_world_size), os.environ)
+    rank = rank._replace(local_world_size=rank.world_size // cfg.num_nodes)
+    if accelerator == "cuda":
+        rank = among_devices(rank, torch.cuda.device_count())
     fabric = Fabric(
         accelerator=accelerator,
-        devices=local_world_size,
-        num_nodes=cfg.num_nodes,
+        devices=rank.local_world_size,
+        num_nodes=rank.world_size // rank.local_world_size,
         strategy=_strategy(cfg, rank.world_size),
         precision=cfg.precision,
-        plugins=[environment],
+        plugins=[Launched(rank, os.environ)],
     )
     fabric.launch()
     return fabric

@@ -14,7 +14,7 @@ import torch
 
 from solfa.data.sources.stage_source import OpenedSource
 from solfa.environment.memory import device_memory
-from solfa.environment.ranks import read_rank
+from solfa.environment.ranks import among_devices, read_rank
 from solfa.errors import ConfigError
 from solfa.solvers.config import SolverConfig, Stage
 from solfa.solvers.experiment import Experiment, PlanTold
@@ -179,6 +179,8 @@ def make_plan(
     """Gather what is known: settings, machine, networks, data."""
     device = fabric.device.type
     rank = read_rank(os.environ)
+    if device == "cuda":
+        rank = among_devices(rank, torch.cuda.device_count())
     return RunPlan(
         cfg=cfg,
         signature=signature,

@@ -1,0 +1,1 @@
+"""Executors: where the encoder processes of a run are, and who watches over them."""
