@@ -112,7 +112,7 @@ def encode(
         report = run(
             source,
             dest,
-            codec=with_options(codec or codec_of(Path(dest)), options),
+            codec=with_options(codec or codec_of(dest), options),
             device=device,
             dtype=dtype,  # type: ignore[arg-type]
             segment_seconds=segment_seconds,

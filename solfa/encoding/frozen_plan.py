@@ -20,7 +20,7 @@ from solfa.encoding.coverage import Span, imported_coverage
 from solfa.encoding.recording_versions import Versions, has_changed, planned_versions, version_of
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
-from solfa.files.whole_files import temporary_path
+from solfa.files.stores.place import Place, store_at
 from solfa.store.layout import committed_shards, plan_parts
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, list_shards, write_plan_part
 from solfa.store.retries import retryable
@@ -39,7 +39,7 @@ class PlanningReport:
 
 
 def extend_plan(
-    root: Path,
+    root: Place,
     source: AudioSource,
     spec: ArraySpec,
     segment_seconds: float,
@@ -67,7 +67,7 @@ def extend_plan(
         missing, report.unplaced = imported_coverage(root)
         fresh = _fresh(source, known, again, missing, report, on_recordings)
         room = None if limit is None else limit - sum(shard.num_clips for shard in list_shards(root))
-        spool = temporary_path(root, "spool")
+        spool = store_at(root).temporary("spool")
         try:
             planned = partial(_clips_to_plan, again=again, missing=missing, segment_seconds=segment_seconds, spec=spec)
             seconds = _spool_clips(spool, source.root, fresh, planned, spec.sample_rate, room)
@@ -81,14 +81,14 @@ def extend_plan(
             spool.unlink(missing_ok=True)
 
 
-def refuse_strangers(root: Path, source: AudioSource, shards: Collection[int]) -> None:
+def refuse_strangers(root: Place, source: AudioSource, shards: Collection[int]) -> None:
     """Refuse shards that would have us read files outside the source's folder which the source does not name."""
     planned = enumerate(iterate_plan_columns(root, ["key", "uri"]))
     rows = (zip(columns["key"], columns["uri"], strict=True) for shard, columns in planned if shard in shards)
     expect_named(root, chain.from_iterable(rows), source)
 
 
-def expect_named(where: Path, rows: Iterable[tuple[str, str]], source: AudioSource) -> None:
+def expect_named(where: Place, rows: Iterable[tuple[str, str]], source: AudioSource) -> None:
     """Refuse keys and uris of a list that lie outside the source's folder and that the source does not name."""
     strangers = {(key, uri) for key, uri in rows if _leaves(uri) and locate(source.root, uri).path.exists()}
     if not strangers:

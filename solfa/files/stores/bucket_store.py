@@ -113,7 +113,7 @@ class BucketStore:
         if isinstance(content, bytes):
             return self.read(key) == content
         with content.open("rb") as file:
-            return all(file.read(len(chunk)) == chunk for chunk in self._stream(key))
+            return all(file.read(len(chunk)) == chunk for chunk in self.stream(key))
 
     def replace(self, key: str, content: bytes | Path) -> None:
         with self._faults():
@@ -132,12 +132,7 @@ class BucketStore:
         with self._faults():
             return [bytes(found) for found in self._obstore.get_ranges(self._client, key, starts=starts, ends=ends)]
 
-    def download(self, key: str, path: Path) -> None:
-        with path.open("wb") as file:
-            for chunk in self._stream(key):
-                file.write(chunk)
-
-    def _stream(self, key: str) -> Iterator[bytes]:
+    def stream(self, key: str) -> Iterator[bytes]:
         with self._faults():
             for chunk in self._obstore.get(self._client, key).stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(chunk)

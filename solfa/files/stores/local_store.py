@@ -1,7 +1,6 @@
 """A store that is a folder of this machine: every step is that of `solfa.files.whole_files`."""
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import final
 from solfa.errors import StoreError
 from solfa.files.stores.protocol import Entry
 from solfa.files.whole_files import create_once, publish, put_in_place, remove_files, temporary_path
+
+CHUNK_BYTES = 4 << 20
 
 
 @final
@@ -53,15 +54,17 @@ class LocalStore:
                 found.append(file.read(stop - start))
         return found
 
-    def download(self, key: str, path: Path) -> None:
+    def stream(self, key: str) -> Iterator[bytes]:
         expect_no_pipe(self.file(key))
-        shutil.copyfile(self.file(key), path)
+        with self.file(key).open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
 
     def head(self, key: str) -> Entry | None:
-        try:
-            status = self.file(key).stat()
-        except FileNotFoundError:
+        path = self.file(key)
+        if not path.is_file():  # a folder, a pipe
             return None
+        status = path.stat()
         return Entry(key, status.st_size, str(status.st_mtime_ns), status.st_mtime)
 
     def names(self, folder: str) -> list[str]:

@@ -50,6 +50,12 @@ def read_place(place: str | Path | BucketStore) -> Place:
     return BucketStore(f"{scheme}://{'/'.join([bucket, *segments])}")
 
 
+def expand_place(text: str) -> Place:
+    """Read a place of a config, in which a path may begin with `~`."""
+    place = read_place(text)
+    return place.expanduser() if isinstance(place, Path) else place
+
+
 def store_at(place: str | Path | BucketStore | LocalStore) -> LocalStore | BucketStore:
     """Open the store at a place; nothing is read yet."""
     if isinstance(place, LocalStore | BucketStore):

@@ -42,8 +42,8 @@ class Store(Protocol):
         """Read some bytes, each range as start and stop; where the file ends early, fewer come back."""
         ...
 
-    def download(self, key: str, path: Path) -> None:
-        """Copy a file to a path of this machine."""
+    def stream(self, key: str) -> Iterator[bytes]:
+        """Read a file piece by piece."""
         ...
 
     def head(self, key: str) -> Entry | None:
