@@ -172,8 +172,7 @@ class BucketStore:
         for some in chunks(keys, KEYS_PER_PAGE):
             with self._faults():
                 try:
-                    # A single one by a request of its own: not every server knows how to delete many at once.
-                    self._obstore.delete(self._client, some if some[1:] else some[0])
+                    self._obstore.delete(self._client, some)
                 except FileNotFoundError:
                     continue
 
