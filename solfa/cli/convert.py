@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solfa.cli.dataset import DatasetArgument
-from solfa.cli.flags import filled_path
+from solfa.cli.flags import filled_path, filled_place
 from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.console import console, progress_bar, visible
 
@@ -140,7 +140,12 @@ def import_(
         ),
     ],
     dest: Annotated[
-        Path, typer.Argument(metavar="DEST", parser=filled_path, help="The dataset: a new folder, or one to append to.")
+        str,
+        typer.Argument(
+            metavar="DEST",
+            parser=filled_place,
+            help="The dataset: a new folder, s3://BUCKET/PATH, or one to append to.",
+        ),
     ],
     codec: Annotated[str | None, typer.Option(help="The codec that made the arrays.")] = None,
     source: Annotated[

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.cli.flags import filled_path, in_flags
+from solfa.cli.flags import filled_place, in_flags
 from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.console import (
     Bar,
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from solfa.ui.html.report_data import ReportPage
 
 DatasetArgument = Annotated[
-    Path, typer.Argument(metavar="DATASET", parser=filled_path, help="A dataset folder made by `solfa encode`.")
+    str,
+    typer.Argument(
+        metavar="DATASET", parser=filled_place, help="A dataset made by `solfa encode`: a folder or s3://BUCKET/PATH."
+    ),
 ]
 
 
@@ -134,7 +137,7 @@ def verify(
     raise typer.Exit(1)
 
 
-def _repair(dataset: Path, given: Mapping[str, Any]) -> "Verification":
+def _repair(dataset: str, given: Mapping[str, Any]) -> "Verification":
     from solfa.encoding.repair import repair_dataset
     from solfa.ui.terminal.encoding_view import EncodeView
 
@@ -155,8 +158,8 @@ def gc(
     from solfa.store.gc import collect_garbage
 
     found = collect_garbage(dataset, dry_run=dry_run)
-    for path in found:
-        console.print(visible(str(path.relative_to(dataset))), highlight=False)
+    for key in found:
+        console.print(visible(key), highlight=False)
     console.print(f"{plural(len(found), 'file')} {'would be ' if dry_run else ''}removed")
 
 

@@ -39,12 +39,15 @@ def encode(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A folder, an audio file, a CSV, JSONL or AudioCraft manifest, "
+            help="A folder, s3://BUCKET/PATH, an audio file, a CSV, JSONL or AudioCraft manifest, "
             "a stable-audio-tools dataset JSON, or a WebDataset tar.",
         ),
     ],
     dest: Annotated[
-        str, typer.Argument(metavar="DEST", help="The dataset: a new folder, or an existing one to continue.")
+        str,
+        typer.Argument(
+            metavar="DEST", help="The dataset: a new folder or s3://BUCKET/PATH, or an existing one to continue."
+        ),
     ],
     codec: Annotated[
         str | None,
@@ -112,7 +115,7 @@ def encode(
         report = run(
             source,
             dest,
-            codec=with_options(codec or codec_of(Path(dest)), options),
+            codec=with_options(codec or codec_of(dest), options),
             device=device,
             dtype=dtype,  # type: ignore[arg-type]
             segment_seconds=segment_seconds,

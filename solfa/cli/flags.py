@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from solfa.errors import spelled
+from solfa.files.stores.place import is_url, read_place
 
 Command = Any
 """A click command; where Typer keeps click depends on its version."""
@@ -36,6 +37,11 @@ def filled_path(text: str) -> Path:
     if not text:
         raise typer.BadParameter("expected a path, found nothing; is a variable unset?")
     return Path(text)
+
+
+def filled_place(text: str) -> str:
+    """Read where a dataset is, as it was typed: a path or the URL of an object store."""
+    return str(read_place(text) if is_url(text) else filled_path(text))
 
 
 def command_of(app: Command, arguments: Sequence[str]) -> Command | None:

@@ -32,6 +32,7 @@ from solfa.encoding.source_summary import summarize_source
 from solfa.encoding.supervision import Run, encode_until_committed
 from solfa.errors import ConfigError, SolfaError
 from solfa.files.printable_names import escape_path
+from solfa.files.stores.place import Place, read_place
 from solfa.store.completion import finish
 from solfa.store.dataset import open_dataset
 from solfa.store.layout import create_info, expect_new_dataset, is_dataset, read_info
@@ -41,7 +42,7 @@ from solfa.store.status import read_status
 
 def encode(
     source: str | Path | AudioSource,
-    dest: str | Path,
+    dest: str | Place,
     *,
     codec: str | Path | Codec | None = None,
     device: str = "auto",
@@ -77,7 +78,7 @@ def encode(
     listener = listener or Silence()
     if not str(dest):
         raise ConfigError("`dest`: expected a path, found nothing; is a variable unset?")
-    root = Path(dest)
+    root = read_place(dest)
     failure_limit = FailureLimit.parse(max_failed)
     if limit is not None and limit < 1:
         raise ConfigError(f"`limit`: expected at least 1 clip, found {limit}")
@@ -108,9 +109,10 @@ def encode(
     return _report(root, totals, planning, time.monotonic() - started)
 
 
-def codec_of(dest: Path) -> str:
+def codec_of(dest: str | Place) -> str:
     """Return the codec of a dataset, or the default if the dataset does not exist yet."""
-    return read_info(dest).codec if is_dataset(dest) else DEFAULT_CODEC
+    root = read_place(dest)
+    return read_info(root).codec if is_dataset(root) else DEFAULT_CODEC
 
 
 def _path(path: str | Path | None) -> Path | None:
@@ -118,7 +120,7 @@ def _path(path: str | Path | None) -> Path | None:
 
 
 def settle_info(
-    root: Path,
+    root: Place,
     source: PeekedSource,
     codec: Codec,
     device: str,
@@ -154,7 +156,7 @@ def _first(*values: float | None) -> float:
     return next(value for value in values if value is not None)
 
 
-def _report(root: Path, totals: Totals, planning: PlanningReport, elapsed_seconds: float) -> EncodeReport:
+def _report(root: Place, totals: Totals, planning: PlanningReport, elapsed_seconds: float) -> EncodeReport:
     status = read_status(root)
     summary = summarize_source(root, status.info.array)
     return EncodeReport(

@@ -6,10 +6,10 @@ stable-audio-tools stores. Spans are fractions of a recording, as its `timestamp
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from solfa.files.json_objects import parse_object
+from solfa.files.stores.place import Place
 from solfa.store.layout import committed_shards, read_commit, read_info
 from solfa.store.plan_file import iterate_plan_columns
 from solfa.store.schema import Commit
@@ -57,7 +57,7 @@ def held_share(spans: Iterable[Span]) -> float:
     return 1 - sum(stop - start for start, stop in gaps(spans))
 
 
-def imported_coverage(root: Path) -> Coverage:
+def imported_coverage(root: Place) -> Coverage:
     """Go through the plan of a dataset; one without imported clips is whole."""
     commits = [read_commit(root, shard) for shard in committed_shards(root)]
     imported = {commit.shard: commit for commit in commits if IMPORTED_FROM in commit.made_by}
@@ -72,7 +72,7 @@ def imported_coverage(root: Path) -> Coverage:
     return Coverage(missing, len(unplaced))
 
 
-def _imported_spans(root: Path, imported: Mapping[int, Commit]) -> tuple[dict[str, list[Span]], set[str]]:
+def _imported_spans(root: Place, imported: Mapping[int, Commit]) -> tuple[dict[str, list[Span]], set[str]]:
     """Find the places of imported clips, and the recordings with a clip that has none.
 
     Nothing is added to a recording that failed as a whole: the failure would then seem to be made up for.

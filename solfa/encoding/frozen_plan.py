@@ -21,7 +21,7 @@ from solfa.encoding.recording_versions import Versions, has_changed, planned_ver
 from solfa.encoding.remembered_probes import forget_probes, probe_and_remember
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
-from solfa.files.whole_files import temporary_path
+from solfa.files.stores.place import Place, store_at
 from solfa.store.layout import committed_shards, plan_parts
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, list_shards, write_plan_part
 from solfa.store.retries import retryable
@@ -40,7 +40,7 @@ class PlanningReport:
 
 
 def extend_plan(
-    root: Path,
+    root: Place,
     source: AudioSource,
     spec: ArraySpec,
     segment_seconds: float,
@@ -66,7 +66,7 @@ def extend_plan(
         missing, report.unplaced = imported_coverage(root)
         fresh = _fresh(source, known, again, missing, report, on_recordings)
         room = None if limit is None else limit - sum(shard.num_clips for shard in list_shards(root))
-        spool = temporary_path(root, "spool")
+        spool = store_at(root).temporary("spool")
         try:
             planned = partial(_clips_to_plan, again=again, missing=missing, segment_seconds=segment_seconds, spec=spec)
             # With a limit, a whole chunk at a time would open recordings that nobody asked for.
@@ -83,19 +83,19 @@ def extend_plan(
             spool.unlink(missing_ok=True)
 
 
-def refuse_strangers_to_come(root: Path, source: AudioSource) -> None:
+def refuse_strangers_to_come(root: Place, source: AudioSource) -> None:
     """Confine a plan that somebody else started to what the source names."""
     refuse_strangers(root, source, {shard.shard for shard in list_shards(root)}.difference(committed_shards(root)))
 
 
-def refuse_strangers(root: Path, source: AudioSource, shards: Collection[int]) -> None:
+def refuse_strangers(root: Place, source: AudioSource, shards: Collection[int]) -> None:
     """Refuse shards that would have us read files outside the source's folder which the source does not name."""
     planned = enumerate(iterate_plan_columns(root, ["key", "uri"]))
     rows = (zip(columns["key"], columns["uri"], strict=True) for shard, columns in planned if shard in shards)
     expect_named(root, chain.from_iterable(rows), source)
 
 
-def expect_named(where: Path, rows: Iterable[tuple[str, str]], source: AudioSource) -> None:
+def expect_named(where: Place, rows: Iterable[tuple[str, str]], source: AudioSource) -> None:
     """Refuse keys and uris of a list that lie outside the source's folder and that the source does not name."""
     strangers = {(key, uri) for key, uri in rows if _leaves(uri) and locate(source.root, uri).path.exists()}
     if not strangers:

@@ -20,6 +20,7 @@ from solfa.encoding.coverage import IMPORTED_FROM
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info, differences
 from solfa.encoding.imported_clips import ImportedClips, SourceAudio
 from solfa.errors import ConfigError, StoreError
+from solfa.files.stores.place import Place, read_place
 from solfa.store.array_dataset import append_arrays
 from solfa.store.layout import expect_new_dataset, is_dataset, read_info
 from solfa.store.legacy.detection import open_legacy
@@ -48,7 +49,7 @@ class ArrayFacts(Config):
 class ImportReport(NamedTuple):
     """What an import added."""
 
-    dataset: Path
+    dataset: Place
     layout: str
     num_clips: int
     num_failed: int
@@ -60,7 +61,7 @@ class ImportReport(NamedTuple):
 
 def import_legacy(
     legacy: str | Path,
-    dest: str | Path,
+    dest: str | Place,
     *,
     codec: str | Path | Codec | None = None,
     facts: ArrayFacts | None = None,
@@ -82,7 +83,7 @@ def import_legacy(
     does not retry, unless `leave_out_failed`. `leave_out_unmatched` leaves out what matches no recording of `source`.
     A `custom_metadata_module` of the source runs only with `trust_code`.
     """
-    root, found = Path(dest), open_legacy(Path(legacy), layout)
+    root, found = read_place(dest), open_legacy(Path(legacy), layout)
     if isinstance(found, ExportedClips):
         given = {"codec": codec, "array facts": facts, "source": source, "segment_seconds": segment_seconds}
         _refuse_needless(legacy, {**given, "batch_seconds": batch_seconds, "dtype": dtype})
@@ -108,7 +109,7 @@ def import_legacy(
 
 
 def _import_clips(
-    root: Path, info: DatasetInfo, clips: ImportedClips, notes: list[str], on_clip: Callable[[int, int], None]
+    root: Place, info: DatasetInfo, clips: ImportedClips, notes: list[str], on_clip: Callable[[int, int], None]
 ) -> ImportReport:
     _expect_fitting(root, info)
     _expect_readable(clips)
@@ -133,7 +134,7 @@ def _refuse_needless(legacy: str | Path, given: dict[str, object]) -> None:
 
 
 def _settings(
-    root: Path, segment_seconds: float | None, batch_seconds: float | None, dtype: DType | None
+    root: Place, segment_seconds: float | None, batch_seconds: float | None, dtype: DType | None
 ) -> EncodeSettings:
     """Fill in missing settings from the dataset if it exists, as encoding does."""
     existing = read_info(root) if is_dataset(root) else None
@@ -162,7 +163,7 @@ def _info_from_facts(found: LegacyClips, facts: ArrayFacts, legacy: str | Path) 
     return DatasetInfo.of("unknown", spec, {"codec": {"name": "unknown", "imported_from": found.name}})
 
 
-def _expect_fitting(root: Path, info: DatasetInfo) -> None:
+def _expect_fitting(root: Place, info: DatasetInfo) -> None:
     """Refuse a folder with other contents before anything is written."""
     if is_dataset(root):
         existing = read_info(root)

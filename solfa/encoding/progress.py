@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from solfa.encoding.source_summary import SidecarFault
+from solfa.files.stores.place import Place
 from solfa.store.failed_recordings import FailedRecording, failed_recordings
 from solfa.store.schema import DatasetInfo
 from solfa.store.shard_reader import FailedClip
@@ -92,7 +92,7 @@ class Silence:
 class EncodeReport:
     """The state of the dataset after a run, and what the run did."""
 
-    dataset: Path
+    dataset: Place
     codec: str
     clips: int
     """Clips in the dataset."""

@@ -1,10 +1,10 @@
 """Recordings as they are and as they were planned: which are new, which are gone, which changed."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from solfa.audio.recording import AudioSource, Recording
+from solfa.files.stores.place import Place
 from solfa.store.plan_file import iterate_plan_columns
 
 Version = tuple[int, int]
@@ -36,7 +36,7 @@ def listed_versions(source: AudioSource) -> dict[str, Version]:
     return {recording.key: version_of(recording) for recording in source.recordings()}
 
 
-def planned_versions(root: Path) -> dict[str, Version]:
+def planned_versions(root: Place) -> dict[str, Version]:
     """List the recordings of a dataset as they were when they were planned."""
     found: dict[str, Version] = {}
     for columns in iterate_plan_columns(root, ["key", "size_bytes", "mtime_ns"]):

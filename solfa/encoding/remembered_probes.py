@@ -16,31 +16,34 @@ from solfa.audio.recording import AudioInfo, Recording
 from solfa.encoding.recording_versions import UNKNOWN, version_of
 from solfa.files.chunks import chunks
 from solfa.files.crash_points import crash_point
-from solfa.files.whole_files import TEMPORARY, create_once, remove_files
+from solfa.files.stores.place import Place, store_at
+from solfa.files.stores.protocol import Store
+from solfa.files.whole_files import TEMPORARY
 from solfa.version import __version__
 
 PREFIX = "probed-"
 
 
-def probe_and_remember(root: Path, source_root: Path, recordings: Iterable[Recording]) -> Iterator[list[Probed]]:
+def probe_and_remember(root: Place, source_root: Path, recordings: Iterable[Recording]) -> Iterator[list[Probed]]:
     """Probe recordings in chunks, in their order, except those that a killed process has probed for this dataset."""
+    store = store_at(root)
     for chunk in chunks(recordings, RECORDINGS_PER_CHUNK):
-        path = root / TEMPORARY / f"{PREFIX}{_digest(source_root, chunk)}.json"
-        known = _read(path, len(chunk))
+        key = f"{TEMPORARY}/{PREFIX}{_digest(source_root, chunk)}.json"
+        known = _read(store, key, len(chunk))
         missing = [recording for recording, info in zip(chunk, known, strict=True) if info is None]
         opened = iter([info for part in probe_in_chunks(source_root, missing) for _, info in part])
         found: list[AudioInfo | str] = [next(opened) if info is None else info for info in known]
         probed = list(zip(chunk, found, strict=True))
         if rows := _rows(probed):
-            create_once(root, path, json.dumps(rows).encode())
+            store.create(key, json.dumps(rows).encode())
         crash_point("plan:probed")
         yield probed
 
 
-def forget_probes(root: Path) -> None:
+def forget_probes(root: Place) -> None:
     """Remove what was remembered: the plan says it all."""
-    if names := [path.name for path in (root / TEMPORARY).glob(f"{PREFIX}*")]:
-        remove_files(root / TEMPORARY, names)
+    store = store_at(root)
+    store.delete(f"{TEMPORARY}/{name}" for name in store.names(TEMPORARY) if name.startswith(PREFIX))
 
 
 def _digest(source_root: Path, chunk: Sequence[Recording]) -> str:
@@ -59,10 +62,10 @@ def _rows(probed: Sequence[Probed]) -> Sequence[AudioInfo | None]:
     return rows if any(rows) else []
 
 
-def _read(path: Path, count: int) -> list[AudioInfo | None]:
+def _read(store: Store, key: str, count: int) -> list[AudioInfo | None]:
     """Read what is remembered of a chunk; a file that is not what we write is as good as none."""
     try:
-        rows = json.loads(path.read_bytes())
+        rows = json.loads(store.read(key))
     except (OSError, ValueError, RecursionError):
         rows = None
     if not isinstance(rows, list) or len(rows) != count:

@@ -21,6 +21,7 @@ from solfa.encoding.progress import Listener, Silence
 from solfa.encoding.repair_bench import Bench
 from solfa.encoding.supervision import Run
 from solfa.errors import ConfigError, StoreError
+from solfa.files.stores.place import Place, read_place
 from solfa.store.gc import expect_nobody_at_work
 from solfa.store.layout import expect_real_folders, read_info
 from solfa.store.plan_file import ShardOfPlan, list_shards
@@ -37,7 +38,7 @@ class RepairReport(NamedTuple):
 
 
 def repair_dataset(
-    path: str | Path,
+    path: str | Place,
     *,
     source: str | Path | AudioSource | None = None,
     audio_root: str | Path | None = None,
@@ -60,7 +61,7 @@ def repair_dataset(
     >>> report.repairs, report.verification.problems  # nothing was wrong
     ([], [])
     """
-    root = Path(path)
+    root = read_place(path)
     read_info(root)
     expect_real_folders(root)
     expect_nobody_at_work(root)
@@ -87,7 +88,7 @@ def repair_dataset(
     return RepairReport(repairs, after._replace(problems=list(_with_reasons(after.problems, reasons))))
 
 
-def _sound_plan(root: Path) -> tuple[dict[int, ShardOfPlan] | None, str]:
+def _sound_plan(root: Place) -> tuple[dict[int, ShardOfPlan] | None, str]:
     """List the planned shards, or None and the reason if the plan is damaged."""
     try:
         expect_sound_plan(root)
@@ -96,7 +97,7 @@ def _sound_plan(root: Path) -> tuple[dict[int, ShardOfPlan] | None, str]:
         return None, str(error)
 
 
-def _is_sound(root: Path, planned: dict[int, ShardOfPlan] | None, commit: Commit) -> bool:
+def _is_sound(root: Place, planned: dict[int, ShardOfPlan] | None, commit: Commit) -> bool:
     return not check_shard(root, commit, planned, read_info(root).array)
 
 
@@ -109,7 +110,7 @@ def _open(source: str | Path | AudioSource | None, audio_root: str | Path | None
 
 
 def _begin(
-    root: Path,
+    root: Place,
     lost: Mapping[int, ShardOfPlan],
     claims: Claims,
     opened: Callable[[], AudioSource],

@@ -14,8 +14,17 @@ from solfa.encoding.failure_limit import FailureLimit
 from solfa.encoding.progress import Listener, Totals
 from solfa.encoding.supervision import Run, encode_until_committed
 from solfa.errors import Interrupted, SolfaError, StoreError
-from solfa.files.whole_files import create_once, put_in_place, temporary_path
-from solfa.store.layout import commit_path, info_path, plan_parts, plan_path, read_commit, read_info, replace_record
+from solfa.files.stores.place import Place, store_at
+from solfa.store.layout import (
+    INFO_KEY,
+    commit_key,
+    is_committed,
+    plan_key,
+    plan_parts,
+    read_commit,
+    read_info,
+    replace_record,
+)
 from solfa.store.lease import Lease
 from solfa.store.plan_file import ShardOfPlan, list_shards, read_shard_plan
 from solfa.store.restoration import Claims, Repair
@@ -27,7 +36,7 @@ from solfa.store.verification import check_file
 class Bench:
     """The lost shards of a dataset: which were repaired, and why the others were not."""
 
-    def __init__(self, root: Path, lost: Mapping[int, ShardOfPlan], claims: Claims, listener: Listener) -> None:
+    def __init__(self, root: Place, lost: Mapping[int, ShardOfPlan], claims: Claims, listener: Listener) -> None:
         self._root, self._lost, self._claims, self._listener = root, lost, claims, listener
         self.repairs: list[Repair] = []
         self.reasons = {shard: reason for shard, plan in lost.items() if (reason := _never_encoded(root, plan))}
@@ -63,17 +72,18 @@ class Bench:
             yield
 
     def _lay_out(self) -> None:
-        for path in (info_path(self._root), *(plan_path(self._root, part) for part in plan_parts(self._root))):
-            copy = self._folder / path.relative_to(self._root)
+        for key in (INFO_KEY, *(plan_key(part) for part in plan_parts(self._root))):
+            copy = self._folder / key
             copy.parent.mkdir(exist_ok=True)
-            shutil.copyfile(path, copy)
-        commit_path(self._folder, 0).parent.mkdir()
+            with copy.open("wb") as file:
+                file.writelines(store_at(self._root).stream(key))
+        (self._folder / commit_key(0)).parent.mkdir()
         nothing = FileRecord(name="00000.arrow", size_bytes=0, sha256="0" * 64)
         counts = {"num_clips": 0, "num_failed": 0, "num_frames": 0, "num_samples": 0}
         for shard in (plan.shard for plan in list_shards(self._root)):
             if shard not in self._left:
                 stands_for = Commit(shard=shard, data=nothing, meta=nothing, made_by={}, **counts)
-                commit_path(self._folder, shard).write_bytes(record_bytes(stands_for))
+                (self._folder / commit_key(shard)).write_bytes(record_bytes(stands_for))
 
     def settled(self, info: DatasetInfo, *, is_new: bool) -> None:
         self._listener.settled(info, is_new=is_new)
@@ -94,7 +104,7 @@ class Bench:
 
     def _put_finished(self) -> None:
         for shard in sorted(self._left):
-            if commit_path(self._folder, shard).exists():
+            if is_committed(self._folder, shard):
                 self._left.remove(shard)
                 self._put(read_commit(self._folder, shard))
 
@@ -112,12 +122,12 @@ class Bench:
             self.reasons[made.shard] = self._difference(made, *claims[:1])
             return
         for folder, record in damaged:
-            put_in_place(self._folder / folder / record.name, self._root / folder / record.name)
+            store_at(self._root).replace(f"{folder}/{record.name}", self._folder / folder / record.name)
             self.repairs.append(Repair(f"{folder}/{record.name}", "encoded again"))
         if not is_claimed:
-            path = commit_path(self._root, made.shard)
-            if not create_once(self._root, path, record_bytes(made)):
-                replace_record(self._root, path, made)
+            key = commit_key(made.shard)
+            if not store_at(self._root).create(key, record_bytes(made)):
+                replace_record(self._root, key, made)
             self.repairs.append(Repair(f"commit/{made.shard:05d}.json", "encoded again"))
 
     def _unread(self, made: Commit) -> list[FailedClip]:
@@ -144,8 +154,8 @@ class Bench:
 
 
 @contextmanager
-def _folder(root: Path) -> Iterator[Path]:
-    folder = temporary_path(root, "repair")
+def _folder(root: Place) -> Iterator[Path]:
+    folder = store_at(root).temporary("repair")
     folder.mkdir()
     try:
         yield folder
@@ -153,7 +163,7 @@ def _folder(root: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _never_encoded(root: Path, plan: ShardOfPlan) -> str | None:
+def _never_encoded(root: Place, plan: ShardOfPlan) -> str | None:
     """Say why a shard cannot be encoded again, if its arrays were imported."""
     clips = read_shard_plan(root, plan)
     if any(clip.error is None and clip.source_sample_rate == 0 for clip in clips):

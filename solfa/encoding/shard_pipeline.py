@@ -26,7 +26,8 @@ from solfa.encoding.progress import Progress
 from solfa.encoding.read_ahead import DecodeAhead, Decoded, Target
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
-from solfa.store.layout import commit_path
+from solfa.files.stores.place import Place
+from solfa.store.layout import committed_shards, is_committed
 from solfa.store.lease import Lease
 from solfa.store.plan_file import PlannedClip, ShardOfPlan, list_shards, read_shard_plan
 from solfa.store.schema import DatasetInfo
@@ -54,18 +55,19 @@ class ClaimedClip(NamedTuple):
     is_last: bool
 
 
-def claim_shards(root: Path, info: DatasetInfo, encoder: int, num_encoders: int) -> Iterator[Claim]:
+def claim_shards(root: Place, info: DatasetInfo, encoder: int, num_encoders: int) -> Iterator[Claim]:
     """Take shards that are neither committed nor taken, one after another, until there are none."""
-    shards = list_shards(root)
+    done = set(committed_shards(root))  # once: asking for each takes as many requests to an object store
+    shards = [shard for shard in list_shards(root) if shard.shard not in done]
     first = len(shards) * encoder // num_encoders
     batch_seconds = float(info.parts.get("batch_seconds", 0.0))
     for shard in shards[first:] + shards[:first]:
-        if commit_path(root, shard.shard).exists():
+        if is_committed(root, shard.shard):
             continue
         lease = Lease.take(root, shard.shard)
         if lease is None:
             continue
-        if commit_path(root, shard.shard).exists():  # committed between the check and the claim
+        if is_committed(root, shard.shard):  # committed between the check and the claim
             lease.release()
             continue
         crash_point("shard:claimed")
@@ -78,7 +80,7 @@ def claim_shards(root: Path, info: DatasetInfo, encoder: int, num_encoders: int)
         yield Claim(shard, clips, batch_bounds(clips, batch_seconds, info.array.sample_rate), lease)
 
 
-def _expect_encodable(root: Path, shard: ShardOfPlan, clips: list[PlannedClip], sample_rate: int) -> None:
+def _expect_encodable(root: Place, shard: ShardOfPlan, clips: list[PlannedClip], sample_rate: int) -> None:
     """Refuse clips that were never meant to be encoded, and rows that contradict themselves or each other."""
     seen: set[str] = set()
     for clip in clips:
@@ -106,7 +108,7 @@ def _expect_encodable(root: Path, shard: ShardOfPlan, clips: list[PlannedClip], 
 
 
 def encode_claims(
-    root: Path,
+    root: Place,
     info: DatasetInfo,
     codec: Codec,
     claims: Iterator[Claim],
@@ -185,7 +187,7 @@ def encode_batch(codec: Codec, batch: list[Decoded[ClaimedClip]], device: str) -
 class Behind:
     """Writes outcomes and commits shards in one thread, in order; an error there is raised at the next call here."""
 
-    def __init__(self, root: Path, info: DatasetInfo, made_by: Mapping[str, str]) -> None:
+    def __init__(self, root: Place, info: DatasetInfo, made_by: Mapping[str, str]) -> None:
         self._root, self._info, self._made_by = root, info, made_by
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._room = threading.Semaphore(OUTCOMES_BEHIND)

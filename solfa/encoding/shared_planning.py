@@ -12,7 +12,6 @@ files are create-only. If a process dies while it plans, another plans in its pl
 import re
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
@@ -21,7 +20,8 @@ from solfa.encoding.frozen_plan import PlanningReport
 from solfa.environment.ranks import Rank
 from solfa.files.crash_points import crash_point
 from solfa.files.digest import value_sha256
-from solfa.files.whole_files import TEMPORARY, create_once, remove_files
+from solfa.files.stores.place import Place, store_at
+from solfa.files.whole_files import TEMPORARY
 from solfa.store.lease import PLANNING, Lease
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ _REPORT = TypeAdapter(PlanningReport)
 
 
 def plan_together(
-    root: Path, request: list[object], rank: Rank, plan: Callable[[], PlanningReport], waiting: Callable[[], None]
+    root: Place, request: list[object], rank: Rank, plan: Callable[[], PlanningReport], waiting: Callable[[], None]
 ) -> PlanningReport:
     """Plan once for all ranks of a job; `request` is everything that decides what the plan will hold."""
     if rank.world_size == 1:
@@ -47,7 +47,7 @@ def plan_together(
 
 
 def plan_one_at_a_time(
-    root: Path, found: Callable[[], T | None], plan: Callable[[], T], waiting: Callable[[], None]
+    root: Place, found: Callable[[], T | None], plan: Callable[[], T], waiting: Callable[[], None]
 ) -> T:
     """Return what is `found`; as long as there is nothing, `plan`, unless another process is planning."""
     while (result := found()) is None:
@@ -66,40 +66,40 @@ def plan_one_at_a_time(
 class _Listing(NamedTuple):
     """One listing of a source, shared by the ranks of a job."""
 
-    root: Path
+    root: Place
     source: str
     number: int
 
     @classmethod
-    def join(cls, root: Path, source: str, rank: Rank) -> "_Listing":
+    def join(cls, root: Place, source: str, rank: Rank) -> "_Listing":
         """Take part in the newest listing, or in the next one if this rank has had its part in it."""
         number = max(_listings(root, source).values(), default=0)
-        while not create_once(root, _path(root, source, number, f"-rank-{rank.rank}"), b""):
+        while not store_at(root).create(_key(source, number, f"-rank-{rank.rank}"), b""):
             number += 1
         crash_point("plan:joined")
         return cls(root, source, number)
 
     def result(self) -> PlanningReport | None:
         """Read what was found; None as long as nobody is through. A damaged file is as good as none."""
-        path = _path(self.root, self.source, self.number, ".json")
         try:
-            return _REPORT.validate_json(path.read_bytes()) if path.is_file() else None
-        except ValueError:
+            return _REPORT.validate_json(store_at(self.root).read(_key(self.source, self.number, ".json")))
+        except (FileNotFoundError, ValueError):
             return None
 
     def finish(self, report: PlanningReport) -> None:
         """Tell the other ranks what was found, and remove what is left of earlier listings."""
-        create_once(self.root, _path(self.root, self.source, self.number, ".json"), _REPORT.dump_json(report))
+        store = store_at(self.root)
+        store.create(_key(self.source, self.number, ".json"), _REPORT.dump_json(report))
         crash_point("plan:told")
         earlier = [name for name, number in _listings(self.root, self.source).items() if number < self.number]
-        remove_files(self.root / TEMPORARY, earlier)
+        store.delete(f"{TEMPORARY}/{name}" for name in earlier)
 
 
-def _path(root: Path, source: str, number: int, ending: str) -> Path:
-    return root / TEMPORARY / f"planned-{source}-{number:06d}{ending}"
+def _key(source: str, number: int, ending: str) -> str:
+    return f"{TEMPORARY}/planned-{source}-{number:06d}{ending}"
 
 
-def _listings(root: Path, source: str) -> dict[str, int]:
+def _listings(root: Place, source: str) -> dict[str, int]:
     """Return the numbers of listings by the names of their files."""
-    matches = (_NAME.fullmatch(path.name) for path in (root / TEMPORARY).glob(f"planned-{source}-*"))
-    return {match[0]: int(match[2]) for match in matches if match}
+    matches = (_NAME.fullmatch(name) for name in store_at(root).names(TEMPORARY))
+    return {match[0]: int(match[2]) for match in matches if match and match[1] == source}

@@ -4,10 +4,10 @@ them."""
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from solfa.audio.sources.metadata import SIDECAR_ERROR
+from solfa.files.stores.place import Place
 from solfa.store.plan_file import iterate_plan_columns
 from solfa.store.schema import ArraySpec
 
@@ -37,7 +37,7 @@ class SourceSummary:
 _COLUMNS = ["key", "start", "stop", "num_samples", "source_sample_rate", "source_num_channels", "metadata"]
 
 
-def summarize_source(root: Path, array: ArraySpec) -> SourceSummary:
+def summarize_source(root: Place, array: ArraySpec) -> SourceSummary:
     """Go through the plan of a dataset, one shard at a time."""
     summary = SourceSummary()
     for shard in iterate_plan_columns(root, _COLUMNS):

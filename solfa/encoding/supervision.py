@@ -13,9 +13,10 @@ from solfa.encoding.placement import Encoders
 from solfa.encoding.progress import Listener, Progress, Totals
 from solfa.encoding.shard_pipeline import claim_shards, encode_claims
 from solfa.encoding.worker_main import EncoderJob, made_by
+from solfa.files.stores.place import Place
 from solfa.store.dataset import open_dataset
 from solfa.store.layout import committed_shards
-from solfa.store.lease import is_leased
+from solfa.store.lease import live_leases
 from solfa.store.plan_file import ShardOfPlan, iterate_plan_columns, list_shards
 from solfa.store.schema import DatasetInfo
 
@@ -26,7 +27,7 @@ POLL_SECONDS = 0.5
 class Run:
     """What stays the same while a dataset is being encoded."""
 
-    root: Path
+    root: Place
     info: DatasetInfo
     source_root: Path
     codec: Codec
@@ -57,7 +58,8 @@ def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: List
     missing = _missing(run.root, planned)
     watch = Watch(run, missing, failure_limit, listener)
     while missing:
-        free = [shard for shard in missing if not is_leased(run.root, shard.shard)]
+        taken = set(live_leases(run.root))
+        free = [shard for shard in missing if shard.shard not in taken]
         if not free:
             listener.waiting()
             time.sleep(POLL_SECONDS)
@@ -111,16 +113,16 @@ def _encode_here(run: Run, watch: Watch) -> None:
     )
 
 
-def _missing(root: Path, planned: list[ShardOfPlan]) -> list[ShardOfPlan]:
+def _missing(root: Place, planned: list[ShardOfPlan]) -> list[ShardOfPlan]:
     done = set(committed_shards(root))
     return [shard for shard in planned if shard.shard not in done]
 
 
-def _count_recordings(root: Path) -> int:
+def _count_recordings(root: Place) -> int:
     return len({key for columns in iterate_plan_columns(root, ["key"]) for key in columns["key"]})
 
 
-def _size_of(root: Path, missing: list[ShardOfPlan], sample_rate: int) -> tuple[int, float]:
+def _size_of(root: Place, missing: list[ShardOfPlan], sample_rate: int) -> tuple[int, float]:
     """Count the clips and seconds of audio in some shards."""
     wanted = {shard.shard for shard in missing}
     samples = sum(

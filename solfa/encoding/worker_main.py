@@ -59,12 +59,13 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
     from solfa.encoding.progress import Progress
     from solfa.encoding.shard_pipeline import claim_shards, encode_claims
     from solfa.errors import StoreError
+    from solfa.files.stores.place import read_place
     from solfa.store.layout import read_info
 
     if job.device == "cpu":
         # One thread per process and one process per core: the numbers do not depend on how many cores there are.
         torch.set_num_threads(1)
-    root = Path(job.dest)
+    root = read_place(job.dest)
     info = read_info(root)
     codec = load_codec(job.codec, device=job.device)
     if codec.description != info.parts["codec"]:

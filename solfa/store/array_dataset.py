@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import chain, islice
-from pathlib import Path
 
 import pyarrow as pa
 
 from solfa.errors import StoreError
 from solfa.files.chunks import chunks
+from solfa.files.stores.place import Place, read_place
 from solfa.store.completion import finish
 from solfa.store.layout import committed_shards, create_info, plan_parts
 from solfa.store.lease import Lease
@@ -25,7 +25,7 @@ from solfa.store.shard_writer import Outcome, ShardWriter
 
 
 def append_arrays(
-    root: str | Path,
+    root: str | Place,
     info: DatasetInfo,
     outcomes: Iterable[Outcome],
     made_by: Mapping[str, str],
@@ -49,7 +49,7 @@ def append_arrays(
     >>> open_dataset("mine.solfa")[0]
     Clip('a', uint16 [50, 4], 1.00 s)
     """
-    root = Path(root)
+    root = read_place(root)
     counted = create_info(root, info)
     if counted.fingerprint != info.fingerprint:
         raise StoreError(
@@ -65,7 +65,7 @@ def append_arrays(
     return manifest
 
 
-def _plan_new_clips(root: Path, outcomes: Iterable[Outcome], clips_per_shard: int) -> bool:
+def _plan_new_clips(root: Place, outcomes: Iterable[Outcome], clips_per_shard: int) -> bool:
     """Plan the clips that no part has yet; return False if another process took the part's number first."""
     # Choose the part's number before looking at what is planned: whoever publishes in between takes that name.
     part = len(plan_parts(root))
@@ -79,7 +79,7 @@ def _plan_new_clips(root: Path, outcomes: Iterable[Outcome], clips_per_shard: in
 
 
 def _write_missing_shards(
-    root: Path,
+    root: Place,
     spec: ArraySpec,
     outcomes: Iterable[Outcome],
     made_by: Mapping[str, str],
@@ -103,7 +103,7 @@ def _write_missing_shards(
             writer.commit()
 
 
-def _outcomes_of(root: Path, shard: ShardOfPlan, stream: Iterator[Outcome]) -> Iterator[Outcome]:
+def _outcomes_of(root: Place, shard: ShardOfPlan, stream: Iterator[Outcome]) -> Iterator[Outcome]:
     for planned in read_shard_plan(root, shard):
         found = next((outcome for outcome in stream if outcome.clip.id == planned.id), None)
         if found is None:

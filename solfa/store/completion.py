@@ -1,14 +1,13 @@
 """Close a dataset: once every planned shard is committed, pin them all in a manifest."""
 
-from pathlib import Path
-
 from solfa.files.crash_points import crash_point
-from solfa.store.layout import committed_shards, create_numbered_manifest, plan_parts, read_commit, read_info
+from solfa.files.stores.place import Place
+from solfa.store.layout import committed_shards, create_numbered_manifest, plan_parts, read_commits, read_info
 from solfa.store.plan_file import list_shards, plan_record
 from solfa.store.schema import Manifest
 
 
-def finish(root: Path) -> Manifest | None:
+def finish(root: Place) -> Manifest | None:
     """Pin everything that is planned in a manifest, or return None while shards are missing; safe to repeat."""
     if not {shard.shard for shard in list_shards(root)} <= set(committed_shards(root)):
         return None
@@ -19,12 +18,12 @@ def finish(root: Path) -> Manifest | None:
     return manifest
 
 
-def make_manifest(root: Path, number: int, num_parts: int) -> Manifest:
+def make_manifest(root: Place, number: int, num_parts: int) -> Manifest:
     """Describe the first parts of the plan and the commits of all their shards."""
     shards = [shard.shard for shard in list_shards(root) if shard.part < num_parts]
     return Manifest(
         number=number,
         fingerprint=read_info(root).fingerprint,
         plans=tuple(plan_record(root, part) for part in range(num_parts)),
-        commits=tuple(read_commit(root, shard) for shard in shards),
+        commits=tuple(read_commits(root, shards)),
     )

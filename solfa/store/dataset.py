@@ -8,42 +8,55 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 import numpy as np
 
 from solfa.errors import ConfigError, StoreError
 from solfa.files.digest import value_sha256
-from solfa.store.layout import committed_shards, manifests, read_commit, read_info, read_manifest
+from solfa.files.stores.place import Place, read_place
+from solfa.store.file_cache import FileCache
+from solfa.store.layout import committed_shards, manifests, read_commits, read_info, read_manifest
 from solfa.store.plan_file import list_shards
 from solfa.store.retries import standing_failures
 from solfa.store.schema import Commit, DatasetInfo
-from solfa.store.shard_reader import Clip, FailedClip, ShardReader
+from solfa.store.shard_reader import Clip, FailedClip, ShardReader, read_shards
+
+T = TypeVar("T")
 
 Verify = Literal["never", "once"]
 """When arrays are compared with their checksums: never, or each when a process first reads it."""
 
 
 def open_dataset(
-    path: str | Path, *, manifest: int | None = None, partial: bool = False, verify: Verify = "never"
+    path: str | Place,
+    *,
+    manifest: int | None = None,
+    partial: bool = False,
+    verify: Verify = "never",
+    cache_bytes: int | None = None,
 ) -> "Dataset":
     """Open a dataset at its latest or a given manifest, or, with `partial`, whatever has been committed so far.
 
     With `verify="once"`, the first time that a process reads a clip it compares the array with its checksum, and a
     damaged array is an error.
 
+    `path` is a folder or the URL of an object store, `s3://bucket/music.solfa`. Of one in an object store, this machine
+    keeps up to `cache_bytes` in the folder of SOLFA_CACHE_DIR (None: what SOLFA_CACHE_BYTES says, or 32 GB).
+
     >>> import solfa
     >>> solfa.open_dataset("music.solfa")
     Dataset('music.solfa', 7 clips, codes [T, 8] uint16)
     """
-    root = Path(path)
+    root = read_place(path)
+    cache = None if isinstance(root, Path) else FileCache.choose(cache_bytes)
     info = read_info(root)
     if verify not in get_args(Verify):
         raise ConfigError(f"`verify`: expected {' or '.join(map(repr, get_args(Verify)))}, found {verify!r}")
     if partial:
-        commits = tuple(read_commit(root, shard) for shard in committed_shards(root))
+        commits = tuple(read_commits(root, committed_shards(root)))
         digest = value_sha256([commit.model_dump(mode="json") for commit in commits])
-        return Dataset(root, info, commits, digest, verify=verify)
+        return Dataset(root, info, commits, digest, verify=verify, cache=cache)
     existing = manifests(root)
     if not existing:
         planned, done = len(list_shards(root)), len(committed_shards(root))
@@ -58,14 +71,15 @@ def open_dataset(
         raise StoreError(
             f"{root}: manifest {pinned.number} belongs to another dataset; files of two datasets were mixed"
         )
-    return Dataset(root, info, pinned.commits, pinned.digest, verify=verify)
+    return Dataset(root, info, pinned.commits, pinned.digest, verify=verify, cache=cache)
 
 
 class Dataset(Sequence[Clip]):
     """The clips of a dataset, or a selection of them, in a fixed order.
 
     It is a sequence: an index or an id gives a clip, a slice gives a dataset. Opening reads two small JSON files, and
-    arrays are views of memory-mapped files, so a large dataset costs nothing until you use it.
+    arrays are views of memory-mapped files, or byte ranges of objects, so a large dataset costs nothing until you use
+    it.
 
     >>> import solfa
     >>> dataset = solfa.open_dataset("music.solfa")
@@ -79,14 +93,17 @@ class Dataset(Sequence[Clip]):
 
     def __init__(
         self,
-        path: Path,
+        path: Place,
         info: DatasetInfo,
         commits: tuple[Commit, ...],
         manifest_digest: str,
         rows: np.ndarray[Any, Any] | None = None,
         verify: Verify = "never",
+        cache: FileCache | None = None,
     ) -> None:
         self.path, self.info, self._verify = path, info, verify
+        self.cache = cache
+        """What this machine keeps of it; None for a dataset of this machine."""
         self._commits, self._manifest_digest = commits, manifest_digest
         self._rows = rows
         """Indices into all committed clips; None for all of them in order."""
@@ -143,14 +160,17 @@ class Dataset(Sequence[Clip]):
 
     def _open(self, number: int) -> ShardReader:
         shard = self._shards[number] = ShardReader(
-            self.path, self._commits[number], self.info.array, verify=self._verify == "once"
+            self.path, self._commits[number], self.info.array, self.cache, verify=self._verify == "once"
         )
         return shard
+
+    def _of_shards(self, read: Callable[[ShardReader], T]) -> list[T]:
+        return read_shards(self.path, self._commits, self.info.array, read, self.cache)
 
     @cached_property
     def num_frames(self) -> np.ndarray[Any, Any]:
         """The number of frames of every clip, int64."""
-        lengths = [ShardReader(self.path, commit, self.info.array).num_frames for commit in self._commits]
+        lengths = self._of_shards(lambda shard: shard.num_frames)
         all_lengths = np.concatenate([np.zeros(0, np.int64), *lengths])
         return all_lengths if self._rows is None else all_lengths[self._rows]
 
@@ -173,7 +193,7 @@ class Dataset(Sequence[Clip]):
             )
         wanted = np.where(wanted < 0, wanted + len(self), wanted)
         rows = wanted if self._rows is None else self._rows[wanted]
-        return Dataset(self.path, self.info, self._commits, self._manifest_digest, rows, self._verify)
+        return Dataset(self.path, self.info, self._commits, self._manifest_digest, rows, self._verify, self.cache)
 
     def filter(self, keep: Callable[[Clip], bool]) -> "Dataset":
         """Keep the clips for which `keep` returns True."""
@@ -185,7 +205,7 @@ class Dataset(Sequence[Clip]):
 
     def ids(self) -> list[str]:
         """List the ids of all clips."""
-        ids = [clip_id for commit in self._commits for clip_id in ShardReader(self.path, commit, self.info.array).ids]
+        ids = [clip_id for found in self._of_shards(lambda shard: shard.ids) for clip_id in found]
         return ids if self._rows is None else [ids[row] for row in self._rows.tolist()]
 
     def index_of(self, clip_id: str) -> int:

@@ -1,47 +1,66 @@
 """Remove what killed runs left behind: temporary files, stale leases, and files that no commit refers to."""
 
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from solfa.errors import StoreError
-from solfa.files.whole_files import TEMPORARY, remove_files
-from solfa.store.layout import committed_shards, expect_real_folders, read_commit, read_info
+from solfa.files.stores.bucket_store import BucketStore
+from solfa.files.stores.place import Place, read_place, store_at
+from solfa.files.whole_files import TEMPORARY
+from solfa.store.layout import committed_shards, expect_real_folders, read_commits, read_info
 from solfa.store.lease import PLANNING, STALE_SECONDS, is_leased, live_leases
 from solfa.store.restoration import own_manifests
 
 
-def leftovers(root: str | Path) -> list[Path]:
-    """List the files of a dataset that nothing refers to."""
-    root = Path(root)
-    return [*_temporary_files(root), *_unnamed(root, _content_files(root))]
+def leftovers(root: str | Place) -> list[str]:
+    """List the files of a dataset that nothing refers to, by their keys."""
+    place = read_place(root)
+    return [*_temporary_files(place), *_unnamed(place, _content_files(place))]
 
 
-def _temporary_files(root: Path) -> list[Path]:
+def _temporary_files(root: Place) -> list[str]:
+    if isinstance(root, BucketStore):
+        return [entry.key for entry in root.list(TEMPORARY)]
     walked = os.walk(root / TEMPORARY)  # which lists links to folders, but does not enter them
-    return sorted(Path(folder, name) for folder, _, names in walked for name in names)
+    paths = sorted(Path(folder, name) for folder, _, names in walked for name in names)
+    return [path.relative_to(root).as_posix() for path in paths]
 
 
-def _content_files(root: Path) -> list[Path]:
-    return [*sorted((root / "data").glob("*.arrow")), *sorted((root / "meta").glob("*.parquet"))]
+def _content_files(root: Place) -> list[str]:
+    keys = [f"{folder}/{name}" for folder in ("data", "meta") for name in store_at(root).names(folder)]
+    return [key for key in keys if key.endswith(".arrow" if key.startswith("data") else ".parquet")]
 
 
-def _unnamed(root: Path, files: list[Path]) -> list[Path]:
-    commits = [read_commit(root, shard) for shard in committed_shards(root)]
+def _unnamed(root: Place, keys: Iterable[str]) -> list[str]:
+    """Find the files that no commit names; in an object store, only those of shards that are committed.
+
+    There, a writer that only seemed dead cannot be told that its files are gone. Of a shard that exists it cannot
+    commit them any more; those of other shards wait until somebody writes the shard, who will need just these files.
+    """
+    shards = committed_shards(root)
+    commits = read_commits(root, shards)
     # A commit that got lost can be restored from a manifest, but its files cannot.
     commits += [commit for manifest in own_manifests(root).values() for commit in manifest.commits]
-    named = {Path("data", commit.data.name) for commit in commits}
-    named |= {Path("meta", commit.meta.name) for commit in commits}
-    return [path for path in files if path.relative_to(root) not in named]
+    named = {f"data/{commit.data.name}" for commit in commits} | {f"meta/{commit.meta.name}" for commit in commits}
+    unnamed = [key for key in keys if key not in named]
+    return unnamed if isinstance(root, Path) else [key for key in unnamed if _shard_of(key) in set(shards)]
 
 
-def collect_garbage(root: str | Path, *, dry_run: bool = False) -> list[Path]:
-    """Remove the leftovers and list them; refuse while an encoder is running, since they may be its files.
+def _shard_of(key: str) -> int | None:
+    found = re.match(r"(?:data|meta)/([0-9]{5,})-", key)
+    return int(found[1]) if found else None
+
+
+def collect_garbage(root: str | Place, *, dry_run: bool = False) -> list[str]:
+    """Remove the leftovers and list their keys; refuse while an encoder is running, since they may be its files.
 
     >>> from solfa.store import collect_garbage
     >>> collect_garbage("music.solfa")
     []
     """
-    root = Path(root)
+    root = read_place(root)
     read_info(root)
     expect_real_folders(root)
     expect_nobody_at_work(root)
@@ -50,22 +69,22 @@ def collect_garbage(root: str | Path, *, dry_run: bool = False) -> list[Path]:
     # The order matters. Emptying .tmp removes the unfinished commit of a process that only seemed dead, so it can no
     # longer commit any of the files below. A process that starts now holds its lease until it has committed: if there
     # is no lease after the files were listed, the commits read last refer to every file that counts.
-    temporary = _remove(_temporary_files(root))
-    for folder in [Path(path) for path, _, _ in os.walk(root / TEMPORARY, topdown=False)]:
-        if not any(folder.iterdir()):
-            folder.rmdir()
+    temporary = _remove(root, _temporary_files(root))
+    if isinstance(root, Path):
+        for folder in [Path(path) for path, _, _ in os.walk(root / TEMPORARY, topdown=False)]:
+            if not any(folder.iterdir()):
+                folder.rmdir()
     files = _content_files(root)
     expect_nobody_at_work(root)
-    return temporary + _remove(_unnamed(root, files))
+    return temporary + _remove(root, _unnamed(root, files))
 
 
-def _remove(paths: list[Path]) -> list[Path]:
-    for folder in sorted({path.parent for path in paths}):
-        remove_files(folder, [path.name for path in paths if path.parent == folder])
-    return paths
+def _remove(root: Place, keys: list[str]) -> list[str]:
+    store_at(root).delete(keys)
+    return keys
 
 
-def expect_nobody_at_work(root: Path) -> None:
+def expect_nobody_at_work(root: Place) -> None:
     """Refuse a dataset that is being encoded or repaired."""
     alive = live_leases(root)
     if alive or is_leased(root, PLANNING):

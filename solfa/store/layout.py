@@ -13,38 +13,43 @@ Files are only ever created, never changed, so each step only adds to what the s
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError, StoreError
 from solfa.files.free_folder import expect_free
-from solfa.files.json_objects import read_object
-from solfa.files.whole_files import TEMPORARY, create_once, expect_real_folder, put_in_place, temporary_path
+from solfa.files.json_objects import parse_object
+from solfa.files.stores.local_store import LocalStore
+from solfa.files.stores.place import Place, store_at
+from solfa.files.stores.protocol import Store
+from solfa.files.whole_files import TEMPORARY, expect_real_folder
 from solfa.store.schema import FORMAT_VERSION, Commit, DatasetInfo, FileRecord, Manifest, record_bytes
 
 R = TypeVar("R", bound=Config)
 
-
-def info_path(root: Path) -> Path:
-    """Return the path of the settings file."""
-    return root / "dataset.json"
-
-
-def plan_path(root: Path, part: int) -> Path:
-    """Return the path of one part of the plan."""
-    return root / "plan" / f"{part:05d}.parquet"
+INFO_KEY = "dataset.json"
+"""The key of the settings file."""
+FOLDERS = (TEMPORARY, "data", "meta", "commit", "plan", "manifest")
+READS_AT_ONCE = 32
+"""Requests to an object store take their time, but not each other's."""
 
 
-def commit_path(root: Path, shard: int) -> Path:
-    """Return the path of a shard's commit."""
-    return root / "commit" / f"{shard:05d}.json"
+def plan_key(part: int) -> str:
+    """Return the key of one part of the plan."""
+    return f"plan/{part:05d}.parquet"
 
 
-def manifest_path(root: Path, number: int) -> Path:
-    """Return the path of a manifest."""
-    return root / "manifest" / f"{number:06d}.json"
+def commit_key(shard: int) -> str:
+    """Return the key of a shard's commit."""
+    return f"commit/{shard:05d}.json"
+
+
+def manifest_key(number: int) -> str:
+    """Return the key of a manifest."""
+    return f"manifest/{number:06d}.json"
 
 
 def content_name(shard: int, sha256: str, suffix: str) -> str:
@@ -52,114 +57,137 @@ def content_name(shard: int, sha256: str, suffix: str) -> str:
     return f"{shard:05d}-{sha256[:16]}{suffix}"
 
 
-def is_dataset(root: str | Path) -> bool:
+def is_dataset(root: str | Place) -> bool:
     """Say whether `root` holds a dataset, finished or not."""
-    return info_path(Path(root)).is_file()
+    return store_at(root).head(INFO_KEY) is not None
 
 
-def expect_new_dataset(root: Path) -> None:
+def expect_new_dataset(root: Place) -> None:
     """Refuse to make a dataset where there is something else, apart from leftovers of a killed run."""
-    expected = "a new or empty folder, or a Solfa dataset"
+    advice = "choose another `dest`"
 
     def is_ours(name: str) -> bool:
         # Another process may have begun the dataset since the caller looked: dataset.json is the first of its files.
         return name == TEMPORARY or is_dataset(root)
 
-    expect_free(root, "choose another `dest`", expected=expected, is_ours=is_ours)
+    if isinstance(root, Path):
+        expect_free(root, advice, expected="a new or empty folder, or a Solfa dataset", is_ours=is_ours)
+        return
+    foreign = [name for name in root.names("") if not is_ours(name)]
+    if foreign:
+        raise ConfigError(f"{root}: expected nothing or a Solfa dataset, found {foreign[0]!r} in it; {advice}")
 
 
-def expect_real_folders(root: Path) -> None:
-    """Refuse a dataset in which a folder is a link to another place."""
-    for name in (TEMPORARY, "data", "meta", "commit", "plan", "manifest"):
-        expect_real_folder(root / name)
+def expect_real_folders(root: Place) -> None:
+    """Refuse a dataset in which a folder is a link to another place; object stores have no links."""
+    if isinstance(root, Path):
+        for name in FOLDERS:
+            expect_real_folder(root / name)
 
 
-def numbered(folder: Path, suffix: str, digits: int) -> list[int]:
+def numbered(root: Place, folder: str, suffix: str, digits: int) -> list[int]:
     """List the numbers of the files `<number><suffix>` in a folder, in order; other names are ignored."""
-    if not folder.is_dir():
-        return []
     pattern = re.compile(rf"([0-9]{{{digits}}}|[1-9][0-9]{{{digits},}}){re.escape(suffix)}")
-    return sorted(int(match[1]) for name in folder.iterdir() if (match := pattern.fullmatch(name.name)))
+    return sorted(int(match[1]) for name in store_at(root).names(folder) if (match := pattern.fullmatch(name)))
 
 
-def plan_parts(root: Path) -> list[int]:
+def plan_parts(root: Place) -> list[int]:
     """List the parts of the plan that exist."""
-    return numbered(root / "plan", ".parquet", 5)
+    return numbered(root, "plan", ".parquet", 5)
 
 
-def committed_shards(root: Path) -> list[int]:
+def committed_shards(root: Place) -> list[int]:
     """List the shards that exist."""
-    return numbered(root / "commit", ".json", 5)
+    return numbered(root, "commit", ".json", 5)
 
 
-def manifests(root: Path) -> list[int]:
+def is_committed(root: Place, shard: int) -> bool:
+    """Say whether a shard exists."""
+    return store_at(root).head(commit_key(shard)) is not None
+
+
+def manifests(root: Place) -> list[int]:
     """List the manifests that exist."""
-    return numbered(root / "manifest", ".json", 6)
+    return numbered(root, "manifest", ".json", 6)
 
 
-def expect_no_pipe(path: Path) -> None:
-    """Refuse what is neither a file nor a folder: reading a pipe waits forever."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise StoreError(f"{path}: expected a file, found a pipe or a device; another file took its place")
-
-
-def _read(model: type[R], path: Path, what: str) -> R:
+def _read(model: type[R], store: Store, key: str, what: str) -> R:
+    where = f"{store}/{key}"
     try:
-        expect_no_pipe(path)
-        values = read_object(path, StoreError, f"{path}: {what}", "the file is damaged")
+        values = parse_object(store.read(key))
     except FileNotFoundError:
-        raise StoreError(f"{path}: {what} is missing") from None
+        raise StoreError(f"{where}: {what} is missing") from None
     except OSError as error:
-        raise StoreError(f"{path}: {what} cannot be read ({error.strerror})") from None
+        raise StoreError(f"{where}: {what} cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise StoreError(f"{where}: {what}: not a JSON object ({error}); the file is damaged") from None
     try:
-        return parse_config(model, values, str(path))
+        return parse_config(model, values, where)
     except ConfigError as error:
         raise StoreError(f"{what} is damaged, or from another version: {error}") from None
 
 
-def read_info(root: Path) -> DatasetInfo:
+def read_info(root: Place) -> DatasetInfo:
     """Read dataset.json."""
-    path = info_path(root)
-    if not path.is_file():
-        found = "a folder without dataset.json" if root.is_dir() else "no such folder"
-        raise StoreError(f"{root}: expected a Solfa dataset, found {found}; make one with `solfa encode SOURCE {root}`")
-    version = _peek_version(path)
+    store = store_at(root)
+    if not is_dataset(root):
+        raise StoreError(
+            f"{root}: expected a Solfa dataset, found {_what_is_there(store)}; make one with "
+            f"`solfa encode SOURCE {root}`"
+        )
+    version = _peek_version(store)
     if version not in (None, FORMAT_VERSION):
         raise StoreError(
-            f"{path}: format version {version}, but this Solfa reads version {FORMAT_VERSION}; update Solfa to read it"
+            f"{store}/{INFO_KEY}: format version {version}, but this Solfa reads version {FORMAT_VERSION}; "
+            "update Solfa to read it"
         )
-    return _read(DatasetInfo, path, "dataset.json")
+    return _read(DatasetInfo, store, INFO_KEY, INFO_KEY)
 
 
-def _peek_version(path: Path) -> object:
+def _what_is_there(store: Store) -> str:
+    if isinstance(store, LocalStore):
+        return f"a folder without {INFO_KEY}" if store.path.is_dir() else "no such folder"
+    return f"objects, but no {INFO_KEY}" if store.names("") else "nothing there"
+
+
+def _peek_version(store: Store) -> object:
     try:
-        return read_object(path, StoreError).get("format_version")
-    except (OSError, StoreError):
+        return parse_object(store.read(INFO_KEY)).get("format_version")
+    except (OSError, ValueError):
         return None  # the full read says what is wrong
 
 
-def read_commit(root: Path, shard: int) -> Commit:
+def read_commit(root: Place, shard: int) -> Commit:
     """Read the commit of one shard."""
-    commit = _read(Commit, commit_path(root, shard), "the commit")
+    store = store_at(root)
+    commit = _read(Commit, store, commit_key(shard), "the commit")
     if commit.shard != shard:
         raise StoreError(
-            f"{commit_path(root, shard)}: this is the commit of shard {commit.shard}; the file was renamed"
+            f"{store}/{commit_key(shard)}: this is the commit of shard {commit.shard}; the file was renamed"
         )
     return commit
 
 
-def read_manifest(root: Path, number: int) -> Manifest:
+def read_commits(root: Place, shards: Iterable[int]) -> list[Commit]:
+    """Read the commits of some shards; from an object store, many at once."""
+    if isinstance(root, Path):
+        return [read_commit(root, shard) for shard in shards]
+    with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="commits") as pool:
+        return list(pool.map(lambda shard: read_commit(root, shard), shards))
+
+
+def read_manifest(root: Place, number: int) -> Manifest:
     """Read one manifest."""
-    return _read(Manifest, manifest_path(root, number), "the manifest")
+    return _read(Manifest, store_at(root), manifest_key(number), "the manifest")
 
 
-def create_info(root: Path, info: DatasetInfo) -> DatasetInfo:
+def create_info(root: Place, info: DatasetInfo) -> DatasetInfo:
     """Write dataset.json unless it exists; return the one that is there."""
-    create_once(root, info_path(root), record_bytes(info))
+    store_at(root).create(INFO_KEY, record_bytes(info))
     return read_info(root)
 
 
-def create_numbered_manifest(root: Path, manifest_of: Callable[[int], Manifest]) -> Manifest:
+def create_numbered_manifest(root: Place, manifest_of: Callable[[int], Manifest]) -> Manifest:
     """Write the next manifest, unless the latest one already pins the same content."""
     while True:
         existing = manifests(root)
@@ -170,18 +198,13 @@ def create_numbered_manifest(root: Path, manifest_of: Callable[[int], Manifest])
             # A faster process may have pinned clips that were appended since `manifest` was made: never go back.
             if latest.digest == manifest.digest or len(latest.plans) > len(manifest.plans):
                 return latest
-        if create_once(root, manifest_path(root, number), record_bytes(manifest)):
+        if store_at(root).create(manifest_key(number), record_bytes(manifest)):
             return manifest
 
 
-def replace_record(root: Path, final: Path, record: Config) -> None:
+def replace_record(root: Place, key: str, record: Config) -> None:
     """Write a commit or a manifest over a damaged one."""
-    temporary = temporary_path(root, final.name)
-    try:
-        temporary.write_bytes(record_bytes(record))
-        put_in_place(temporary, final)
-    finally:
-        temporary.unlink(missing_ok=True)
+    store_at(root).replace(key, record_bytes(record))
 
 
 def file_record(path: Path, sha256: str, name: str | None = None) -> FileRecord:

@@ -8,13 +8,20 @@ import errno
 import os
 import platform
 import re
+import secrets
 import stat
 import sys
 import threading
 import time
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol, final
 
+from solfa.errors import StoreError
+from solfa.files.stores.bucket_store import BucketStore
+from solfa.files.stores.place import Place, store_at
 from solfa.files.whole_files import TEMPORARY, link_once, temporary_path
 
 STALE_SECONDS = 60.0
@@ -24,21 +31,116 @@ PLANNING = "planning"
 """Stands for a shard in the lease of a process that lists recordings."""
 
 
-def lease_path(root: Path, shard: int | str) -> Path:
-    """Return the path of a shard's lease."""
-    return root / TEMPORARY / f"lease-{shard:0>5}"
+def lease_key(shard: int | str) -> str:
+    """Return the key of a shard's lease."""
+    return f"{TEMPORARY}/lease-{shard:0>5}"
 
 
-def is_leased(root: Path, shard: int | str) -> bool:
+def is_leased(root: Place, shard: int | str) -> bool:
     """Say whether someone seems to be working on a shard."""
-    return _is_fresh(lease_path(root, shard))
+    return _lease_at(root, lease_key(shard)).is_fresh()
 
 
-def live_leases(root: Path) -> list[int]:
+def live_leases(root: Place) -> list[int]:
     """List the shards that someone seems to be working on."""
-    paths = sorted((root / TEMPORARY).glob("lease-*"))
-    numbered = [(path.name.removeprefix("lease-"), path) for path in paths]
-    return [int(number) for number, path in numbered if re.fullmatch("[0-9]+", number) and _is_fresh(path)]
+    names = [name for name in store_at(root).names(TEMPORARY) if re.fullmatch("lease-[0-9]+", name)]
+    live = [name for name in names if _lease_at(root, f"{TEMPORARY}/{name}").is_fresh()]
+    return [int(name.removeprefix("lease-")) for name in live]
+
+
+class LeaseFile(Protocol):
+    """The file of a lease, in a folder or in an object store."""
+
+    def claim(self, owner: str) -> bool:
+        """Create it, signed from the start; a stale one is taken over. False if someone else has it."""
+        ...
+
+    def is_fresh(self) -> bool: ...
+
+    def beat(self, owner: str) -> bool:
+        """Keep it fresh; False if it is no longer ours, and only a hint is lost."""
+        ...
+
+    def remove(self) -> None: ...
+
+
+def _lease_at(root: Place, key: str) -> LeaseFile:
+    return LocalLease(root, root / key) if isinstance(root, Path) else BucketLease(root, key)
+
+
+@final
+@dataclass(frozen=True)
+class LocalLease:
+    """A lease in a folder; beating sets the time of the file."""
+
+    root: Path
+    path: Path
+
+    def claim(self, owner: str) -> bool:
+        # Signed before it gets its name: a lease without an owner would block the shard for everyone.
+        signed = temporary_path(self.root, "claim")
+        try:
+            signed.write_text(owner)
+            if not link_once(signed, self.path):
+                if self.is_fresh():
+                    return False
+                signed.replace(self.path)
+        finally:
+            signed.unlink(missing_ok=True)
+        return True
+
+    def is_fresh(self) -> bool:
+        return _is_fresh(self.path)
+
+    def beat(self, owner: str) -> bool:
+        try:
+            os.utime(self.path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+@final
+@dataclass(frozen=True)
+class BucketLease:
+    """A lease in an object store; beating writes the object again, and the clock that counts is that of the store."""
+
+    store: BucketStore
+    key: str
+
+    def claim(self, owner: str) -> bool:
+        if not self.store.create(self.key, owner.encode()):
+            if self.is_fresh():
+                return False
+            self.store.replace(self.key, owner.encode())
+        return True
+
+    def is_fresh(self) -> bool:
+        found = self.store.head(self.key)
+        if found is None or self.store.now() - found.modified >= STALE_SECONDS:
+            return False
+        try:
+            return not _is_dead(self.store.read(self.key)[:_OWNER_BYTES].decode(errors="replace"))
+        except FileNotFoundError:
+            return False
+
+    def beat(self, owner: str) -> bool:
+        try:
+            if self.store.read(self.key) != owner.encode():
+                return False
+            self.store.replace(self.key, owner.encode())
+        except FileNotFoundError:
+            return False
+        except StoreError:
+            pass  # the store may come back; if not, whoever writes the shard says so
+        return True
+
+    def remove(self) -> None:
+        with suppress(StoreError):
+            self.store.delete([self.key])
 
 
 # A dataset of somebody else may have anything in a lease's place: links are not followed, pipes not waited for.
@@ -70,9 +172,14 @@ def _owner() -> str:
     return f"{platform.node()} {os.getpid()}"
 
 
+def _unique_owner() -> str:
+    """Sign so that nobody else signs alike: in an object store, an object of the same content is one's own."""
+    return f"{_owner()} {secrets.token_hex(8)}"
+
+
 def _is_dead(owner: str) -> bool:
     """Say whether the owner is a process on this machine that no longer exists."""
-    host, _, pid = owner.partition(" ")
+    host, pid = (*owner.split(" "), "")[:2]
     if host != platform.node() or not pid.isdigit():
         return False
     if sys.platform == "win32":
@@ -89,40 +196,31 @@ def _is_dead(owner: str) -> bool:
 class Lease:
     """A claim on a shard, kept fresh by a thread until it is released."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, file: LeaseFile, owner: str, name: str) -> None:
+        self._file, self._owner = file, owner
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name=path.name, daemon=True)
+        self._thread = threading.Thread(target=self._beat, name=name, daemon=True)
         self._thread.start()
 
     @classmethod
-    def take(cls, root: Path, shard: int | str) -> "Lease | None":
+    def take(cls, root: Place, shard: int | str) -> "Lease | None":
         """Claim a shard unless someone else seems to have it; a stale claim is taken over."""
-        path = lease_path(root, shard)
-        # Signed before it gets its name: a lease without an owner would block the shard for everyone.
-        signed = temporary_path(root, "claim")
-        try:
-            signed.write_text(_owner())
-            if not link_once(signed, path):
-                if _is_fresh(path):
-                    return None
-                signed.replace(path)
-        finally:
-            signed.unlink(missing_ok=True)
-        return cls(path)
+        file = _lease_at(root, lease_key(shard))
+        owner = _owner() if isinstance(root, Path) else _unique_owner()
+        return cls(file, owner, lease_key(shard)) if file.claim(owner) else None
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT_SECONDS):
-            try:
-                os.utime(self._path)
-            except FileNotFoundError:
+            if not self._file.beat(self._owner):
                 return  # someone thought we were gone; only a hint is lost
 
     def release(self) -> None:
         """Release the shard; releasing twice is harmless."""
+        if self._over.is_set():
+            return
         self._over.set()
         self._thread.join()
-        self._path.unlink(missing_ok=True)
+        self._file.remove()
 
     def __enter__(self) -> "Lease":
         return self

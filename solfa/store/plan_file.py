@@ -3,21 +3,22 @@
 A worker reads only the row group of the shard it works on, so its memory does not grow with the plan.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
-from solfa.files.digest import file_sha256
 from solfa.files.json_objects import parse_object
-from solfa.files.whole_files import publish, temporary_path
-from solfa.store.layout import expect_no_pipe, file_record, plan_parts, plan_path
-from solfa.store.schema import PlanRecord
+from solfa.files.stores.place import Place, store_at
+from solfa.store.layout import plan_key, plan_parts
+from solfa.store.local_copy import readable
+from solfa.store.schema import FileRecord, PlanRecord
 
 PLAN_SCHEMA = pa.schema(
     [
@@ -103,81 +104,83 @@ class ShardOfPlan(NamedTuple):
     num_clips: int
 
 
-def write_plan_part(root: Path, part: int, shards: Iterator[pa.Table]) -> bool:
+def write_plan_part(root: Place, part: int, shards: Iterator[pa.Table]) -> bool:
     """Write one part, a row group per table; return False if another process was first."""
-    temporary = temporary_path(root, "plan")
+    store = store_at(root)
+    temporary = store.temporary("plan")
     try:
         with pq.ParquetWriter(temporary, PLAN_SCHEMA, compression="zstd") as writer:
             for table in shards:
                 writer.write_table(table, row_group_size=max(1, table.num_rows))
-        return publish(temporary, plan_path(root, part))
+        return store.create(plan_key(part), temporary)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _open_part(root: Path, part: int) -> pq.ParquetFile:
-    path = plan_path(root, part)
-    expect_no_pipe(path)
+def _open_part(root: Place, part: int) -> pq.ParquetFile:
+    where = f"{root}/{plan_key(part)}"
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(readable(root, plan_key(part)))
         if file.schema_arrow.equals(PLAN_SCHEMA):
             return file
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{path}: the plan cannot be read ({error}); the file is damaged") from None
+        raise StoreError(f"{where}: the plan cannot be read ({error}); the file is damaged") from None
     file.close()
-    raise StoreError(f"{path}: its columns are not those of a plan; another file took its place")
+    raise StoreError(f"{where}: its columns are not those of a plan; another file took its place")
 
 
-def _read_group(file: pq.ParquetFile, path: Path, group: int, columns: list[str] | None = None) -> pa.Table:
+def _read_group(file: pq.ParquetFile, where: str, group: int, columns: list[str] | None = None) -> pa.Table:
     try:
         return file.read_row_group(group, columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{path}: row group {group} cannot be read ({error}); the file is damaged") from None
+        raise StoreError(f"{where}: row group {group} cannot be read ({error}); the file is damaged") from None
 
 
-def list_shards(root: Path) -> list[ShardOfPlan]:
+def list_shards(root: Place) -> list[ShardOfPlan]:
     """List all planned shards; numbering continues from part to part."""
     parts = plan_parts(root)
     if parts != list(range(len(parts))):
-        raise StoreError(f"{root / 'plan'}: expected parts 0 to {len(parts) - 1}, found {parts}; a file is missing")
+        raise StoreError(f"{root}/plan: expected parts 0 to {len(parts) - 1}, found {parts}; a file is missing")
     shards: list[ShardOfPlan] = []
     for part in parts:
         with _open_part(root, part) as file:
             for group in range(file.num_row_groups):
                 rows = file.metadata.row_group(group).num_rows
                 if not rows:  # nobody could ever commit such a shard
-                    raise StoreError(f"{plan_path(root, part)}: row group {group} has no rows; the file is damaged")
+                    raise StoreError(f"{root}/{plan_key(part)}: row group {group} has no rows; the file is damaged")
                 shards.append(ShardOfPlan(len(shards), part, group, rows))
     return shards
 
 
-def read_shard_plan(root: Path, shard: ShardOfPlan) -> list[PlannedClip]:
+def read_shard_plan(root: Place, shard: ShardOfPlan) -> list[PlannedClip]:
     """Read the clips of one shard, in the order they are encoded and stored."""
     with _open_part(root, shard.part) as file:
-        path = plan_path(root, shard.part)
-        rows = _read_group(file, path, shard.row_group)
+        where = f"{root}/{plan_key(shard.part)}"
+        rows = _read_group(file, where, shard.row_group)
         try:
             return [PlannedClip.from_row(row) for row in rows.to_pylist()]
         except ValueError as error:
             raise StoreError(
-                f"{path}: row group {shard.row_group} has a broken row ({error}); the file is damaged"
+                f"{where}: row group {shard.row_group} has a broken row ({error}); the file is damaged"
             ) from None
 
 
-def iterate_plan_columns(root: Path, columns: list[str]) -> Iterator[dict[str, list[Any]]]:
+def iterate_plan_columns(root: Place, columns: list[str]) -> Iterator[dict[str, list[Any]]]:
     """Iterate over some columns of the whole plan, one shard at a time."""
     for part in plan_parts(root):
         with _open_part(root, part) as file:
             for group in range(file.num_row_groups):
-                yield _read_group(file, plan_path(root, part), group, columns).to_pydict()
+                yield _read_group(file, f"{root}/{plan_key(part)}", group, columns).to_pydict()
 
 
-def plan_record(root: Path, part: int) -> PlanRecord:
+def plan_record(root: Place, part: int) -> PlanRecord:
     """Make the record of one part for a manifest."""
-    path = plan_path(root, part)
+    source = readable(root, plan_key(part))
+    content = source.read_bytes() if isinstance(source, Path) else source.getvalue()
+    name = PurePosixPath(plan_key(part)).name
     with _open_part(root, part) as file:
         return PlanRecord(
-            file=file_record(path, file_sha256(path)),
+            file=FileRecord(name=name, size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest()),
             num_clips=file.metadata.num_rows,
             num_shards=file.num_row_groups,
         )

@@ -7,15 +7,15 @@ other, the one that the shard's files agree with is right.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from solfa.errors import StoreError
+from solfa.files.stores.place import Place
 from solfa.store.completion import finish, make_manifest
 from solfa.store.layout import (
-    commit_path,
+    commit_key,
     committed_shards,
-    manifest_path,
+    manifest_key,
     manifests,
     plan_parts,
     read_commit,
@@ -44,7 +44,7 @@ class Claims:
     of_shard: Mapping[int, Sequence[Commit]]
 
     @classmethod
-    def read(cls, root: Path) -> "Claims":
+    def read(cls, root: Place) -> "Claims":
         """Gather what can be read; verification reports what cannot."""
         found: dict[int, list[Commit]] = {}
         for shard in committed_shards(root):
@@ -83,7 +83,7 @@ class Claims:
         return list(self.of_shard[commit.shard]).count(commit), alike
 
 
-def own_manifests(root: Path) -> dict[int, Manifest]:
+def own_manifests(root: Place) -> dict[int, Manifest]:
     """Read the manifests that can be read, without those of another dataset."""
     fingerprint, found = read_info(root).fingerprint, {}
     for number in manifests(root):
@@ -98,7 +98,7 @@ def _is_nearly(one: str, other: str) -> bool:
     return len(one) == len(other) and sum(a != b for a, b in zip(one, other, strict=True)) <= MAX_DAMAGED_DIGITS
 
 
-def expect_sound_plan(root: Path) -> None:
+def expect_sound_plan(root: Place) -> None:
     """Refuse a plan that is not the one that manifests pin: nothing can be made again from it."""
     list_shards(root)
     pinned = own_manifests(root).values()
@@ -109,23 +109,23 @@ def expect_sound_plan(root: Path) -> None:
             raise StoreError(f"plan/{part:05d}.parquet is damaged, and what a shard holds follows from the plan")
 
 
-def restore_commits(root: Path, shards: Collection[int], is_sound: Callable[[Commit], bool]) -> Iterator[Repair]:
+def restore_commits(root: Place, shards: Collection[int], is_sound: Callable[[Commit], bool]) -> Iterator[Repair]:
     """Write the commits of some shards again where they are missing, damaged or contradicted."""
     claims = Claims.read(root)
     for shard in sorted(shards):
         chosen = claims.choose(shard, is_sound)
         if chosen is not None and _written_commit(root, shard) != chosen:
-            replace_record(root, commit_path(root, shard), chosen)
+            replace_record(root, commit_key(shard), chosen)
             yield Repair(f"commit/{shard:05d}.json", "restored from a manifest")
 
 
-def _written_commit(root: Path, shard: int) -> Commit | None:
+def _written_commit(root: Place, shard: int) -> Commit | None:
     with suppress(StoreError):
         return read_commit(root, shard)
     return None
 
 
-def restore_manifests(root: Path, is_sound: Callable[[Commit], bool]) -> Iterator[Repair]:
+def restore_manifests(root: Place, is_sound: Callable[[Commit], bool]) -> Iterator[Repair]:
     """Rebuild manifests from the commits; where commits are missing or in doubt, leave them as they are."""
     claims, own, numbers = Claims.read(root), own_manifests(root), manifests(root)
     settled = {
@@ -141,7 +141,7 @@ def restore_manifests(root: Path, is_sound: Callable[[Commit], bool]) -> Iterato
             continue
         expected = make_manifest(root, number, num_parts)
         if own.get(number) != expected:
-            replace_record(root, manifest_path(root, number), expected)
+            replace_record(root, manifest_key(number), expected)
             yield Repair(f"manifest/{number:06d}.json", "rebuilt from the commits")
     if 0 < complete == everything and _can_be_read(root, last):
         finished = finish(root)
@@ -149,12 +149,12 @@ def restore_manifests(root: Path, is_sound: Callable[[Commit], bool]) -> Iterato
             yield Repair(f"manifest/{finished.number:06d}.json", "rebuilt from the commits")
 
 
-def _is_foreign(root: Path, number: int, own: Mapping[int, Manifest]) -> bool:
+def _is_foreign(root: Place, number: int, own: Mapping[int, Manifest]) -> bool:
     """Say whether a manifest can be read and belongs to another dataset."""
     return number not in own and number in manifests(root) and _can_be_read(root, number)
 
 
-def _can_be_read(root: Path, number: int) -> bool:
+def _can_be_read(root: Place, number: int) -> bool:
     with suppress(StoreError):
         return number == 0 or bool(read_manifest(root, number))
     return False

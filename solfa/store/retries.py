@@ -6,15 +6,15 @@ shard 00064    story.ogg@00000.000   ok          the recording was repaired, and
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
-from solfa.store.layout import committed_shards, plan_parts, read_commit, read_info
+from solfa.files.stores.place import Place
+from solfa.store.layout import committed_shards, plan_parts, read_commits, read_info
 from solfa.store.plan_file import iterate_plan_columns
 from solfa.store.schema import ArraySpec, Commit
 from solfa.store.shard_reader import FailedClip, ShardReader
 
 
-def standing_failures(root: Path, commits: Sequence[Commit], spec: ArraySpec) -> list[FailedClip]:
+def standing_failures(root: Place, commits: Sequence[Commit], spec: ArraySpec) -> list[FailedClip]:
     """List the failed clips that no later shard has again."""
     failed = {commit.shard: ShardReader(root, commit, spec).failures() for commit in commits if commit.num_failed}
     if not failed or len(plan_parts(root)) < 2:
@@ -24,9 +24,9 @@ def standing_failures(root: Path, commits: Sequence[Commit], spec: ArraySpec) ->
     return [clip for shard, clips in failed.items() for clip in clips if last.get(clip.id, shard) <= shard]
 
 
-def retryable(root: Path) -> dict[str, set[str]]:
+def retryable(root: Place) -> dict[str, set[str]]:
     """List the failed clips that are not planned again yet, as ids by the key of their recording."""
-    commits = [read_commit(root, shard) for shard in committed_shards(root)]
+    commits = read_commits(root, committed_shards(root))
     failed = {clip.id for clip in standing_failures(root, commits, read_info(root).array)}
     if not failed:
         return {}
@@ -41,7 +41,7 @@ def retryable(root: Path) -> dict[str, set[str]]:
     return found
 
 
-def _rows(root: Path, commits: Iterable[Commit], spec: ArraySpec) -> Iterator[tuple[int, str]]:
+def _rows(root: Place, commits: Iterable[Commit], spec: ArraySpec) -> Iterator[tuple[int, str]]:
     for commit in commits:
         reader = ShardReader(root, commit, spec)
         failed = [clip.id for clip in reader.failures()] if commit.num_failed else []

@@ -1,10 +1,11 @@
-"""Read one shard: its meta rows, and its arrays as views into the memory-mapped data file."""
+"""Read one shard: its meta rows, and its arrays as views into the memory-mapped data file, wherever that is."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,14 @@ import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
 from solfa.files.json_objects import parse_object
+from solfa.files.stores.place import Place
+from solfa.store.file_cache import FileCache
+from solfa.store.layout import READS_AT_ONCE
+from solfa.store.local_copy import readable, wanted_file
+from solfa.store.remote_arrays import ArrayPlaces, RemoteArrays
 from solfa.store.schema import META_SCHEMA, ArraySpec, Commit
+
+T = TypeVar("T")
 
 
 class FailedClip(NamedTuple):
@@ -100,15 +108,22 @@ class Clip:
 class ShardReader:
     """The committed files of one shard, opened lazily; with `verify`, an array is checked when it is first read."""
 
-    def __init__(self, root: Path, commit: Commit, spec: ArraySpec, *, verify: bool = False) -> None:
-        self._data = root / "data" / commit.data.name
-        self._meta = root / "meta" / commit.meta.name
-        self._commit, self._spec = commit, spec
+    def __init__(
+        self, root: Place, commit: Commit, spec: ArraySpec, cache: FileCache | None = None, *, verify: bool = False
+    ) -> None:
+        self._root, self._commit, self._spec, self._cache = root, commit, spec, cache
         self._verify = verify
+
+    def __str__(self) -> str:
+        return f"{self._root}/data/{self._commit.data.name}"
+
+    @property
+    def _meta(self) -> str:
+        return f"{self._root}/meta/{self._commit.meta.name}"
 
     def __getstate__(self) -> dict[str, Any]:
         # Caches and mappings are not pickled: a pickled clip takes its own array along, not the whole file.
-        return {name: self.__dict__[name] for name in ("_data", "_meta", "_commit", "_spec", "_verify")}
+        return {name: self.__dict__[name] for name in ("_root", "_commit", "_spec", "_cache", "_verify")}
 
     def clip(self, row: int) -> Clip:
         """Read one clip of the shard."""
@@ -116,6 +131,8 @@ class ShardReader:
 
     def array(self, row: int) -> np.ndarray[Any, Any]:
         """View the array of one clip."""
+        if self.remote is not None:
+            return self.remote.array(row)
         values, bounds, width = self._values
         start, stop = bounds[row]
         array = values[start:stop].reshape(-1, width)
@@ -128,7 +145,7 @@ class ShardReader:
         """Compare the array of a clip with its stored checksum; a damaged array is an error."""
         if zlib.crc32(np.ascontiguousarray(array).data) != self._checksums[row]:
             raise StoreError(
-                f"{self._data}: the array of clip {self.ids[row]!r} is damaged; run `solfa verify --repair` to encode "
+                f"{self}: the array of clip {self.ids[row]!r} is damaged; run `solfa verify --repair` to encode "
                 "its shard again"
             )
 
@@ -142,26 +159,44 @@ class ShardReader:
         return bytearray(b"\1") * self._commit.num_clips
 
     @cached_property
+    def remote(self) -> RemoteArrays | None:
+        """Reads the arrays if they are in an object store."""
+        if isinstance(self._root, Path):
+            return None
+        offsets, lengths, checksums = self._places(self._commit.data.size_bytes)
+        places = ArrayPlaces(offsets.tolist(), lengths.tolist(), checksums.tolist())
+        return RemoteArrays(self._root, self._commit, self._spec, places, self._cache or FileCache.choose())
+
+    @cached_property
     def _values(self) -> tuple[np.ndarray[Any, Any], list[tuple[int, int]], int]:
         """The whole data file as one array of items, and the item range of each clip, bounds-checked."""
+        assert isinstance(self._root, Path)
+        path = self._root / "data" / self._commit.data.name
         dtype = self._spec.numpy_dtype
-        size = _expect_size(self._data, self._commit.data.size_bytes)
-        columns = self._read_meta(["status", "byte_offset", "byte_length", "num_frames"])
-        offset, length, frames = (
-            pc.fill_null(columns.column(name), -1).to_numpy() for name in ("byte_offset", "byte_length", "num_frames")
-        )
-        # Neither offset + length nor frames * bytes_per_frame: hostile numbers could overflow.
-        outside = (offset < 0) | (length < 0) | (length > size - offset) | (offset % dtype.itemsize != 0)
-        whole_frames, rest = np.divmod(length, self._spec.bytes_per_frame)
-        if (outside | (whole_frames != frames) | (rest != 0)).any() or size == 0:
-            raise StoreError(f"{self._meta}: its byte ranges do not fit {self._data.name}; run `solfa verify`")
+        size = _expect_size(path, self._commit.data.size_bytes)
+        offset, length, _ = self._places(size)
         # Closed right away: the mapping stays, and a thousand open shards take no file descriptors.
-        with pa.memory_map(str(self._data)) as file:
+        with pa.memory_map(str(path)) as file:
             mapped = file.read_buffer()
         values = np.frombuffer(mapped, dtype, count=size // dtype.itemsize)
         start = offset // dtype.itemsize
         stop = start + length // dtype.itemsize
         return values, list(zip(start.tolist(), stop.tolist(), strict=True)), self._spec.width
+
+    def _places(self, size: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Find the byte offset, the byte length and the checksum of every array in a data file of `size` bytes."""
+        columns = self._read_meta(["status", "byte_offset", "byte_length", "num_frames", "checksum"])
+        offset, length, frames = (
+            pc.fill_null(columns.column(name), -1).to_numpy() for name in ("byte_offset", "byte_length", "num_frames")
+        )
+        # Neither offset + length nor frames * bytes_per_frame: hostile numbers could overflow.
+        outside = (
+            (offset < 0) | (length < 0) | (length > size - offset) | (offset % self._spec.numpy_dtype.itemsize != 0)
+        )
+        whole_frames, rest = np.divmod(length, self._spec.bytes_per_frame)
+        if (outside | (whole_frames != frames) | (rest != 0)).any() or size == 0:
+            raise StoreError(f"{self._meta}: its byte ranges do not fit {self._commit.data.name}; run `solfa verify`")
+        return offset, length, pc.fill_null(columns.column("checksum"), 0).to_numpy()
 
     @cached_property
     def num_frames(self) -> np.ndarray[Any, Any]:
@@ -184,10 +219,12 @@ class ShardReader:
         return [FailedClip(row["id"], row["error"] or "unknown", row["uri"], row["key"]) for row in table.to_pylist()]
 
     def _read_meta(self, columns: Sequence[str], status: str = "ok") -> pa.Table:
-        _expect_size(self._meta, self._commit.meta.size_bytes)
+        wanted = wanted_file(self._root, "meta", self._commit.meta)
+        if isinstance(self._root, Path):
+            _expect_size(self._root / wanted.key, wanted.size_bytes)
         try:
             # Not pq.read_table, which imports pyarrow.dataset and, if installed, pandas: half a second.
-            with pq.ParquetFile(self._meta) as file:
+            with pq.ParquetFile(readable(self._root, wanted, self._cache)) as file:
                 table = file.read(columns=list(columns), use_threads=False)
         except (pa.ArrowException, OSError, KeyError) as error:
             raise StoreError(f"{self._meta}: cannot be read ({error}); run `solfa verify`") from None
@@ -200,6 +237,21 @@ class ShardReader:
         if rows.num_rows != claimed:
             raise StoreError(f"{self._meta}: expected {claimed} clips, found {rows.num_rows}; run `solfa verify`")
         return rows
+
+
+def read_shards(
+    root: Place,
+    commits: Sequence[Commit],
+    spec: ArraySpec,
+    read: Callable[[ShardReader], T],
+    cache: FileCache | None = None,
+) -> list[T]:
+    """Read something of every shard, in order; from an object store, of many shards at once."""
+    readers = (ShardReader(root, commit, spec, cache) for commit in commits)
+    if isinstance(root, Path):
+        return [read(reader) for reader in readers]
+    with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="meta") as pool:
+        return list(pool.map(read, readers))
 
 
 def _expect_size(path: Path, size: int) -> int:

@@ -4,8 +4,10 @@
 .tmp/meta…    where each array is, and what the clip is      ─┘
 .tmp/commit…  names both files; gets its own name last, and only once
 
-The commit is in .tmp before the first file is published. Garbage collection empties .tmp before it removes anything
-else, so a writer that only seemed dead cannot commit files that are gone.
+In a folder, the commit is in .tmp before the first file is published. Garbage collection empties .tmp before it
+removes anything else, so a writer that only seemed dead cannot commit files that are gone. For an object store, all
+three are written on this machine first, and garbage collection leaves the files of a shard alone until the shard is
+committed.
 """
 
 import zlib
@@ -22,8 +24,9 @@ import pyarrow.parquet as pq
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.digest import file_sha256
-from solfa.files.whole_files import publish, temporary_path
-from solfa.store.layout import commit_path, content_name, file_record, read_commit
+from solfa.files.stores.bucket_store import BucketStore
+from solfa.files.stores.place import Place, store_at
+from solfa.store.layout import commit_key, content_name, file_record, read_commit
 from solfa.store.plan_file import PlannedClip, metadata_text
 from solfa.store.schema import (
     BYTES_PER_BATCH,
@@ -55,12 +58,13 @@ class Outcome:
 class ShardWriter:
     """Collects the outcomes of one shard, in plan order, and commits them."""
 
-    def __init__(self, root: Path, shard: int, spec: ArraySpec, made_by: Mapping[str, str]) -> None:
+    def __init__(self, root: Place, shard: int, spec: ArraySpec, made_by: Mapping[str, str]) -> None:
         self._root, self._shard, self._spec, self._made_by = root, shard, spec, dict(made_by)
+        self._store = store_at(root)
         self._schema = data_schema(spec)
-        self._data = temporary_path(root, f"data-{shard:05d}")
-        self._meta = temporary_path(root, f"meta-{shard:05d}")
-        self._commit = temporary_path(root, f"commit-{shard:05d}")
+        self._data = self._store.temporary(f"data-{shard:05d}")
+        self._meta = self._store.temporary(f"meta-{shard:05d}")
+        self._commit = self._store.temporary(f"commit-{shard:05d}")
         self._sink = pa.OSFile(str(self._data), "wb")
         self._writer = pa.ipc.new_file(self._sink, self._schema)
         self._pending: list[tuple[str, np.ndarray[Any, Any]]] = []
@@ -125,12 +129,17 @@ class ShardWriter:
 
     def _publish(self, commit: Commit) -> None:
         crash_point("shard:before-data")
-        publish(self._data, self._root / "data" / commit.data.name)
+        self._create(f"data/{commit.data.name}", self._data)
         crash_point("shard:before-meta")
-        publish(self._meta, self._root / "meta" / commit.meta.name)
+        self._create(f"meta/{commit.meta.name}", self._meta)
         crash_point("shard:before-commit")
-        publish(self._commit, commit_path(self._root, self._shard))
+        self._store.create(commit_key(self._shard), self._commit)
         crash_point("shard:after-commit")
+
+    def _create(self, key: str, file: Path) -> None:
+        """Create a file that is named after its content; an object store compares it if it is there already."""
+        if not self._store.create(key, file) and isinstance(self._store, BucketStore):
+            raise StoreError(f"{self._root}/{key}: an object of another content has this name; run `solfa verify`")
 
     def _record(self, temporary: Path, suffix: str) -> FileRecord:
         sha256 = file_sha256(temporary)

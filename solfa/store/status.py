@@ -1,9 +1,9 @@
 """The progress of a dataset: planned, committed, failed, in progress."""
 
-from pathlib import Path
 from typing import NamedTuple
 
-from solfa.store.layout import committed_shards, manifests, read_commit, read_info, read_manifest
+from solfa.files.stores.place import Place, read_place
+from solfa.store.layout import committed_shards, manifests, read_commits, read_info, read_manifest
 from solfa.store.lease import live_leases
 from solfa.store.plan_file import list_shards
 from solfa.store.retries import standing_failures
@@ -34,7 +34,7 @@ class Status(NamedTuple):
         return self.latest_manifest is not None and self.pinned_shards >= self.planned_shards
 
 
-def read_status(root: str | Path) -> Status:
+def read_status(root: str | Place) -> Status:
     """Count what a dataset has and what is still missing; reads only small files.
 
     >>> from solfa.store import read_status
@@ -42,10 +42,10 @@ def read_status(root: str | Path) -> Status:
     >>> status.stored_clips, status.failed_clips, status.is_finished
     (7, 1, True)
     """
-    root = Path(root)
+    root = read_place(root)
     info = read_info(root)
     planned = list_shards(root)
-    commits = [read_commit(root, shard) for shard in committed_shards(root)]
+    commits = read_commits(root, committed_shards(root))
     numbers = manifests(root)
     tried = sum(commit.num_failed for commit in commits)
     # Nothing is tried again before there is a second part; a damaged shard then does not keep us from counting.

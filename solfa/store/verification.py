@@ -4,9 +4,12 @@ Each check yields `Problem`s instead of raising, so that one run lists everythin
 dataset.json raises, since there is nothing to check against.
 """
 
+import hashlib
 import re
+import shutil
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,13 +19,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
-from solfa.files.digest import file_sha256
 from solfa.files.json_objects import parse_object
+from solfa.files.stores.place import Place, read_place, store_at
+from solfa.files.stores.protocol import Store
 from solfa.store.gc import leftovers
 from solfa.store.layout import (
-    commit_path,
+    commit_key,
     committed_shards,
-    manifest_path,
+    manifest_key,
     manifests,
     read_commit,
     read_info,
@@ -58,7 +62,7 @@ class Verification(NamedTuple):
     """Harmless files left by killed runs, which `solfa gc` removes."""
 
 
-def verify(root: str | Path, on_shard: Callable[[int, int], None] = lambda done, total: None) -> Verification:
+def verify(root: str | Place, on_shard: Callable[[int, int], None] = lambda done, total: None) -> Verification:
     """Check every file, hash, length and row of a dataset; `on_shard(done, total)` is called after each shard.
 
     >>> from solfa.store import verify
@@ -66,7 +70,7 @@ def verify(root: str | Path, on_shard: Callable[[int, int], None] = lambda done,
     >>> found.num_clips, found.problems
     (7, [])
     """
-    root = Path(root)
+    root = read_place(root)
     info = read_info(root)
     planned, problems = _read_plan(root)
     commits: dict[int, Commit] = {}
@@ -87,11 +91,11 @@ def verify(root: str | Path, on_shard: Callable[[int, int], None] = lambda done,
         num_clips=sum(commit.num_clips for commit in commits.values()),
         num_bytes=sum(commit.data.size_bytes + commit.meta.size_bytes for commit in commits.values()),
         problems=list(dict.fromkeys(problems)),
-        leftovers=[str(path.relative_to(root)) for path in leftovers(root)] if len(commits) == len(numbers) else [],
+        leftovers=leftovers(root) if len(commits) == len(numbers) else [],
     )
 
 
-def _read_plan(root: Path) -> tuple[dict[int, ShardOfPlan] | None, list[Problem]]:
+def _read_plan(root: Place) -> tuple[dict[int, ShardOfPlan] | None, list[Problem]]:
     """List the planned shards, or None if the plan cannot be read, and what is wrong with it."""
     try:
         return {shard.shard: shard for shard in list_shards(root)}, list(_check_plan(root))
@@ -99,7 +103,7 @@ def _read_plan(root: Path) -> tuple[dict[int, ShardOfPlan] | None, list[Problem]
         return None, [Problem("plan", str(error))]
 
 
-def _check_finished(root: Path, planned: Collection[int], committed: list[int]) -> Iterator[Problem]:
+def _check_finished(root: Place, planned: Collection[int], committed: list[int]) -> Iterator[Problem]:
     missing = sorted(set(planned) - set(committed))
     if missing:
         found = f"{len(missing)} of {len(planned)} shards are not committed (first: {missing[0]:05d})"
@@ -114,7 +118,7 @@ def _check_finished(root: Path, planned: Collection[int], committed: list[int]) 
         yield Problem("manifest", f"unfinished: {found}; run the same `solfa encode` again")
 
 
-def _check_plan(root: Path) -> Iterator[Problem]:
+def _check_plan(root: Place) -> Iterator[Problem]:
     before: dict[str, int] = {}
     failed: dict[int, frozenset[str]] = {}
     for shard, columns in enumerate(iterate_plan_columns(root, ["id"])):
@@ -127,7 +131,7 @@ def _check_plan(root: Path) -> Iterator[Problem]:
             before[clip_id] = shard
 
 
-def _failed_in(root: Path, shard: int) -> frozenset[str]:
+def _failed_in(root: Place, shard: int) -> frozenset[str]:
     """List the clips that failed in a shard, which may be planned again."""
     try:
         commit = read_commit(root, shard)
@@ -136,34 +140,69 @@ def _failed_in(root: Path, shard: int) -> frozenset[str]:
         return frozenset()  # checking the shard will say what is wrong
 
 
-def check_file(root: Path, folder: str, record: FileRecord) -> Iterator[Problem]:
+def check_file(root: Place, folder: str, record: FileRecord) -> Iterator[Problem]:
     """Compare a file with what a record says of it."""
-    path, name = root / folder / record.name, f"{folder}/{record.name}"
-    if not path.is_file():
-        yield Problem(name, "missing, although the dataset refers to it")
-    elif path.stat().st_size != record.size_bytes:
-        yield Problem(name, f"expected {record.size_bytes} bytes, found {path.stat().st_size}")
-    elif (found := file_sha256(path)) != record.sha256:
-        yield Problem(name, f"damaged: expected sha256 {record.sha256[:16]}…, found {found[:16]}…")
+    key, store = f"{folder}/{record.name}", store_at(root)
+    found = store.head(key)
+    if found is None:
+        yield Problem(key, "missing, although the dataset refers to it")
+    elif found.size_bytes != record.size_bytes:
+        yield Problem(key, f"expected {record.size_bytes} bytes, found {found.size_bytes}")
+    elif (sha256 := _sha256(store, key)) != record.sha256:
+        yield Problem(key, f"damaged: expected sha256 {record.sha256[:16]}…, found {sha256[:16]}…")
 
 
-def check_shard(root: Path, commit: Commit, planned: dict[int, ShardOfPlan] | None, spec: ArraySpec) -> list[Problem]:
+def _sha256(store: Store, key: str) -> str:
+    digest = hashlib.sha256()
+    for chunk in store.stream(key):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _here(root: Place, commit: Commit) -> Iterator[Path]:
+    """Yield a folder in which the files of a shard are; those of an object store are copied, not taken from a cache."""
+    if isinstance(root, Path):
+        yield root
+        return
+    copies = root.temporary("verify")
+    try:
+        for folder, name in (("data", commit.data.name), ("meta", commit.meta.name)):
+            (copies / folder).mkdir(parents=True)
+            with (copies / folder / name).open("wb") as file:
+                file.writelines(root.stream(f"{folder}/{name}"))
+        yield copies
+    finally:
+        shutil.rmtree(copies, ignore_errors=True)
+
+
+def check_shard(root: Place, commit: Commit, planned: dict[int, ShardOfPlan] | None, spec: ArraySpec) -> list[Problem]:
     """Check the files of a shard against its commit and against the plan, if there is one."""
-    damaged = [*check_file(root, "data", commit.data), *check_file(root, "meta", commit.meta)]
+    try:
+        with _here(root, commit) as here:
+            return _check_shard(root, here, commit, planned, spec)
+    except FileNotFoundError:  # of an object store, nothing could be copied
+        return [*check_file(root, "data", commit.data), *check_file(root, "meta", commit.meta)]
+
+
+def _check_shard(
+    root: Place, here: Path, commit: Commit, planned: dict[int, ShardOfPlan] | None, spec: ArraySpec
+) -> list[Problem]:
+    damaged = [*check_file(here, "data", commit.data), *check_file(here, "meta", commit.meta)]
     if planned is not None and commit.shard not in planned:
         damaged.append(Problem(f"commit/{commit.shard:05d}.json", "committed, but this shard is not in the plan"))
     if damaged or planned is None:
         return damaged
     try:
-        with pq.ParquetFile(root / "meta" / commit.meta.name) as file:
+        with pq.ParquetFile(here / "meta" / commit.meta.name) as file:
             meta = file.read().cast(META_SCHEMA)
         rows = [*_check_rows(root, commit, planned[commit.shard], meta), *_check_metadata(commit, meta)]
-        return [*rows, *_check_counts(commit, meta), *_check_arrays(root, commit, meta, spec)]
+        return [*rows, *_check_counts(commit, meta), *_check_arrays(here, commit, meta, spec)]
     except (pa.ArrowException, OSError, StoreError) as error:
         return [Problem(f"meta/{commit.meta.name}", f"cannot be read ({error})")]
 
 
-def _check_rows(root: Path, commit: Commit, planned: ShardOfPlan, meta: pa.Table) -> Iterator[Problem]:
+def _check_rows(root: Place, commit: Commit, planned: ShardOfPlan, meta: pa.Table) -> Iterator[Problem]:
     name = f"meta/{commit.meta.name}"
     try:
         expected = [clip.id for clip in read_shard_plan(root, planned)]
@@ -199,9 +238,9 @@ def _check_counts(commit: Commit, meta: pa.Table) -> Iterator[Problem]:
             yield Problem(path, f"says {name} {claimed}, but meta/{commit.meta.name} has {count}")
 
 
-def _check_arrays(root: Path, commit: Commit, meta: pa.Table, spec: ArraySpec) -> Iterator[Problem]:
+def _check_arrays(here: Path, commit: Commit, meta: pa.Table, spec: ArraySpec) -> Iterator[Problem]:
     name = f"data/{commit.data.name}"
-    path = root / "data" / commit.data.name
+    path = here / "data" / commit.data.name
     rows = [row for row in meta.to_pylist() if row["status"] == "ok"]
     with pa.memory_map(str(path)) as source:
         reader = pa.ipc.open_file(source)
@@ -242,12 +281,12 @@ def _check_clip(found: tuple[str, int, np.ndarray[Any, Any]], row: dict[str, Any
         yield f"it has code {int(values.max())}, but the codebook has {spec.codebook_size} entries"
 
 
-def _check_manifests(root: Path, commits: dict[int, Commit], fingerprint: str) -> Iterator[Problem]:
-    numbers = manifests(root)
+def _check_manifests(root: Place, commits: dict[int, Commit], fingerprint: str) -> Iterator[Problem]:
+    numbers, committed = manifests(root), set(committed_shards(root))
     for number in sorted(set(range(1, max(numbers, default=0))) - set(numbers)):
         yield Problem(f"manifest/{number:06d}.json", "missing, although a later manifest exists")
     for number in numbers:
-        name = str(manifest_path(root, number).relative_to(root))
+        name = manifest_key(number)
         try:
             manifest = read_manifest(root, number)
         except StoreError as error:
@@ -257,14 +296,15 @@ def _check_manifests(root: Path, commits: dict[int, Commit], fingerprint: str) -
             yield Problem(name, "belongs to another dataset or was renamed")
         yield from _check_pinned_plans(root, name, manifest)
         for commit in manifest.commits:
-            if not (path := commit_path(root, commit.shard)).exists():
-                yield Problem(str(path.relative_to(root)), f"missing, although {name} pins it")
+            key = commit_key(commit.shard)
+            if commit.shard not in committed:
+                yield Problem(key, f"missing, although {name} pins it")
             elif commit.shard in commits and commits[commit.shard] != commit:
                 found = f"is not the commit that {name} pins: one of the two was damaged or replaced"
-                yield Problem(str(path.relative_to(root)), found)
+                yield Problem(key, found)
 
 
-def _check_pinned_plans(root: Path, name: str, manifest: Manifest) -> Iterator[Problem]:
+def _check_pinned_plans(root: Place, name: str, manifest: Manifest) -> Iterator[Problem]:
     for part, record in enumerate(manifest.plans):
         damaged = list(check_file(root, "plan", record.file))
         yield from (Problem(path, f"{message} (according to {name})") for path, message in damaged)
@@ -284,8 +324,9 @@ _NAMES = {
 }
 
 
-def _check_foreign_files(root: Path) -> Iterator[Problem]:
+def _check_foreign_files(root: Place) -> Iterator[Problem]:
     for folder, pattern in _NAMES.items():
-        for path in sorted((root / folder).glob("*")):
-            if not pattern.fullmatch(path.name) or not path.is_file():
-                yield Problem(f"{folder}/{path.name}", "not written by Solfa; remove it")
+        for name in store_at(root).names(folder):
+            is_file = not isinstance(root, Path) or (root / folder / name).is_file()
+            if not pattern.fullmatch(name) or not is_file:
+                yield Problem(f"{folder}/{name}", "not written by Solfa; remove it")

@@ -16,7 +16,7 @@ from solfa.encoding.shared_planning import plan_one_at_a_time, plan_together
 from solfa.environment.ranks import Rank
 from solfa.errors import StoreError
 from solfa.store.gc import expect_nobody_at_work
-from solfa.store.lease import PLANNING, Lease, lease_path
+from solfa.store.lease import PLANNING, Lease, lease_key
 
 RANKS = [Rank(rank, 3, rank, 3) for rank in range(3)]
 
@@ -87,7 +87,7 @@ def test_a_process_that_died_while_it_planned_is_replaced(tmp_path: Path) -> Non
 
     with pytest.raises(KeyboardInterrupt):
         plan_together(tmp_path, ["audio"], RANKS[0], die, lambda: None)
-    lease_path(tmp_path, PLANNING).write_text(f"{platform.node()} {gone.pid}")
+    (tmp_path / lease_key(PLANNING)).write_text(f"{platform.node()} {gone.pid}")
     assert planner(RANKS[2]) == planner(RANKS[1]) == 1
     assert planner(RANKS[0]) == 2, "it had its part in the listing that it did not finish"
 
@@ -106,7 +106,7 @@ def test_a_lease_that_is_lost_leads_to_two_plans_at_worst(tmp_path: Path) -> Non
     done: list[str] = []
 
     def plan() -> str:
-        lease_path(tmp_path, PLANNING).unlink()  # as if a clock were wrong
+        (tmp_path / lease_key(PLANNING)).unlink()  # as if a clock were wrong
         done.append(plan_one_at_a_time(tmp_path, lambda: None, lambda: "other", lambda: None))
         return "mine"
 

@@ -17,7 +17,7 @@ from solfa.audio import probe as probing
 from solfa.encoding.pre_encode.config import parse_pre_encode
 from solfa.encoding.pre_encode.session import pre_encode
 from solfa.environment.stop_signals import ECHO_SECONDS
-from solfa.store.lease import lease_path, live_leases
+from solfa.store.lease import lease_key, live_leases
 from solfa.store.status import read_status
 from solfa.store.verification import verify
 from tests.conftest import tree_digest
@@ -199,7 +199,7 @@ def test_a_stopped_encoder_loses_its_shard_and_may_wake_up_later(several_shards,
     for pid in asleep:
         os.kill(pid, signal.SIGSTOP)
     for shard in live_leases(dest):
-        os.utime(lease_path(dest, shard), (1, 1))  # an hour passes
+        os.utime((dest / lease_key(shard)), (1, 1))  # an hour passes
     complete(several_shards, dest, clean)
     for pid in reversed(asleep):
         os.kill(pid, signal.SIGCONT)

@@ -3,14 +3,18 @@
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from solfa.files.stores.place import read_place, store_at
 from solfa.store.array_dataset import append_arrays
+from solfa.store.layout import manifests
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
+
+P = TypeVar("P", Path, str)
 
 HOP_LENGTH = 640
 MADE_BY = {"solfa": "test"}
@@ -60,8 +64,8 @@ def make_outcomes(
     return outcomes
 
 
-def build(root: Path, outcomes: Sequence[Outcome], spec: ArraySpec | None = None, clips_per_shard: int = 3) -> Path:
-    """Write a finished dataset."""
+def build(root: P, outcomes: Sequence[Outcome], spec: ArraySpec | None = None, clips_per_shard: int = 3) -> P:
+    """Write a finished dataset to a folder or an object store."""
     append_arrays(root, info_of(spec or codes_spec()), list(outcomes), MADE_BY, clips_per_shard)
     return root
 
@@ -70,9 +74,9 @@ SMALL = make_outcomes(codes_spec(), [5, 1, 0, 7, 3, 2, 9, 4, 6], failed=[4])
 MORE = make_outcomes(codes_spec(), [2, 3], prefix="more")
 
 
-def build_in_two_steps(root: Path) -> Path:
+def build_in_two_steps(root: P) -> P:
     """Write two shards of SMALL and then append MORE; repeated after a crash, only what is missing is done."""
-    if not (root / "manifest" / "000001.json").exists():
+    if not manifests(read_place(root)):
         build(root, SMALL[:5])
     return build(root, MORE)
 
@@ -85,6 +89,18 @@ def tree(root: Path, *, temporary: bool = False) -> dict[str, str]:
         if temporary or not name.startswith(".tmp"):
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
     return found
+
+
+def bucket_tree(url: str) -> dict[str, str]:
+    """Digest every object of a dataset by its key, .tmp left out."""
+    store = store_at(url)
+    keys = [entry.key for entry in store.list() if not entry.key.startswith(".tmp/")]
+    return {key: hashlib.sha256(store.read(key)).hexdigest() for key in keys}
+
+
+def files_of(found: dict[str, str]) -> dict[str, str]:
+    """Leave the folders out of a tree: object stores have none."""
+    return {name: digest for name, digest in found.items() if digest != "folder"}
 
 
 def flip_bit(path: Path, position: int, bit: int = 0) -> None:

@@ -39,7 +39,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     """The dataset of every pass of every point at which its writer was killed."""
     folder = tmp_path_factory.mktemp("killed")
-    driver = [sys.executable, str(Path(__file__).with_name("crash_driver.py")), str(folder), *NAMES]
+    driver = [sys.executable, str(Path(__file__).with_name("crash_driver.py")), str(folder), str(folder), *NAMES]
     points = subprocess.run(driver, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
     return {name: [folder / point / "d.solfa" for point in points if point.split("#")[0] == name] for name in NAMES}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from solfa.store import lease as lease_module
-from solfa.store.lease import STALE_SECONDS, Lease, is_leased, lease_path, live_leases
+from solfa.store.lease import STALE_SECONDS, Lease, is_leased, lease_key, live_leases
 
 
 def make_older(path: Path, seconds: float) -> None:
@@ -29,11 +29,11 @@ def test_a_fresh_lease_is_not_given_twice_and_is_free_after_release(tmp_path: Pa
             assert live_leases(tmp_path) == [3, 4]
     assert not is_leased(tmp_path, 3)
     assert live_leases(tmp_path) == []
-    assert not lease_path(tmp_path, 3).exists()
+    assert not (tmp_path / lease_key(3)).exists()
 
 
 def test_a_stale_lease_is_taken_over_and_fresh_again(tmp_path: Path) -> None:
-    path = lease_path(tmp_path, 0)
+    path = tmp_path / lease_key(0)
     path.parent.mkdir()
     path.write_text("another-machine 1")
     make_older(path, STALE_SECONDS - 10)
@@ -55,7 +55,7 @@ assert Lease.take(Path({str(tmp_path)!r}), 0)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", program]).returncode == -9
-    assert lease_path(tmp_path, 0).exists()
+    assert (tmp_path / lease_key(0)).exists()
     assert not is_leased(tmp_path, 0)
     lease = Lease.take(tmp_path, 0)
     assert lease is not None
@@ -79,7 +79,7 @@ def test_a_lease_is_signed_from_the_moment_it_exists(tmp_path: Path, monkeypatch
 
 
 def test_the_lease_of_another_machine_counts_by_its_age(tmp_path: Path) -> None:
-    path = lease_path(tmp_path, 0)
+    path = tmp_path / lease_key(0)
     path.parent.mkdir()
     path.write_text("some-other-machine 1")
     assert is_leased(tmp_path, 0)
@@ -92,7 +92,7 @@ def test_a_lease_is_kept_fresh_while_it_is_held(tmp_path: Path, monkeypatch: pyt
     lease = Lease.take(tmp_path, 0)
     assert lease is not None
     with lease:
-        make_older(lease_path(tmp_path, 0), STALE_SECONDS + 10)
+        make_older((tmp_path / lease_key(0)), STALE_SECONDS + 10)
         deadline = time.monotonic() + 30
         while not is_leased(tmp_path, 0) and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -102,19 +102,19 @@ def test_a_lease_is_kept_fresh_while_it_is_held(tmp_path: Path, monkeypatch: pyt
 def test_a_lease_that_was_collected_is_released_quietly(tmp_path: Path) -> None:
     lease = Lease.take(tmp_path, 0)
     assert lease is not None
-    lease_path(tmp_path, 0).unlink()
+    (tmp_path / lease_key(0)).unlink()
     (tmp_path / ".tmp").rmdir()
     lease.release()
     lease.release()
 
 
 def test_whatever_lies_in_the_place_of_a_lease_holds_nobody_up(tmp_path: Path) -> None:
-    folder = lease_path(tmp_path, 0).parent
+    folder = (tmp_path / lease_key(0)).parent
     folder.mkdir()
-    os.mkfifo(lease_path(tmp_path, 0))
-    lease_path(tmp_path, 1).mkdir()
+    os.mkfifo(tmp_path / lease_key(0))
+    (tmp_path / lease_key(1)).mkdir()
     (tmp_path / "theirs").write_text("mine")
-    lease_path(tmp_path, 2).symlink_to(tmp_path / "theirs")
+    (tmp_path / lease_key(2)).symlink_to(tmp_path / "theirs")
     (folder / "lease-notes").write_text("not a number")
     assert live_leases(tmp_path) == []
     lease = Lease.take(tmp_path, 2)

@@ -5,7 +5,6 @@ A column is `id`, `caption`, `seconds` or `num_frames`, or else a key of the cli
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ from solfa.data.attributes import CAPTION
 from solfa.data.table.joined_clips import JoinedRows
 from solfa.errors import ConfigError, StoreError
 from solfa.files.json_objects import parse_object
+from solfa.files.stores.place import Place
 from solfa.store.schema import ArraySpec, Commit
-from solfa.store.shard_reader import ShardReader
+from solfa.store.shard_reader import read_shards
 
 STORED_COLUMNS = ("id", "caption", "seconds", "num_frames")
 """Columns that every dataset has; they win over metadata of the same name."""
@@ -29,7 +29,7 @@ class ClipColumns:
 
     def __init__(
         self,
-        path: Path,
+        path: Place,
         commits: tuple[Commit, ...],
         spec: ArraySpec,
         rows: Int64[np.ndarray, "kept"] | None = None,
@@ -81,7 +81,7 @@ class ClipColumns:
     @cached_property
     def _table(self) -> pa.Table:
         wanted = [*STORED_COLUMNS, "metadata", "key"]
-        shards = [ShardReader(self.path, commit, self._spec).stored.select(wanted) for commit in self._commits]
+        shards = read_shards(self.path, self._commits, self._spec, lambda shard: shard.stored.select(wanted))
         table = pa.concat_tables(shards) if shards else pa.table({name: [] for name in wanted})
         return table if self._rows is None else table.take(self._rows)
 

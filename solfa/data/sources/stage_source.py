@@ -4,7 +4,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from solfa.data.table.joined_clips import JoinedClips, JoinedRows
 from solfa.data.table.row_match import join_table
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
+from solfa.files.stores.place import Place, expand_place
 from solfa.store.dataset import Dataset, Verify, open_dataset
 from solfa.store.layout import manifests, read_info, read_manifest
 from solfa.store.schema import ArraySpec, DatasetInfo
@@ -187,7 +187,7 @@ def expect_same_arrays(named: Sequence[tuple[str, DatasetInfo]]) -> None:
 
 
 def _open(source: Source, verify: Verify) -> _Opened:
-    root = Path(source.path).expanduser()
+    root = expand_place(source.path)
     existing = manifests(root)
     number = source.manifest or (existing[-1] if existing else None)
     dataset = open_dataset(root, manifest=number, verify=verify)
@@ -206,7 +206,7 @@ def _open(source: Source, verify: Verify) -> _Opened:
 
 
 @lru_cache(maxsize=8)
-def _joined(table: ClipTable, root: Path, number: int, digest: str) -> JoinedRows:
+def _joined(table: ClipTable, root: Place, number: int, digest: str) -> JoinedRows:
     """Join a pinned table to a dataset, once for all stages, which share the rows in memory."""
     manifest = read_manifest(root, number)
     assert manifest.digest == digest

@@ -15,6 +15,7 @@ from typing import IO
 from solfa.errors import ConfigError
 from solfa.files.crash_points import crash_point
 from solfa.files.free_folder import expect_free, expect_no_broken_link
+from solfa.files.stores.place import Place
 from solfa.files.whole_files import (
     expect_no_link,
     expect_real_folder,
@@ -97,10 +98,10 @@ class OutFolder:
             replace_atomically(self.root / MARKER, finished)
 
 
-def claim(out: Path, marker: Marker, dataset_path: Path) -> OutFolder:
+def claim(out: Path, marker: Marker, dataset_path: Place) -> OutFolder:
     """Claim a new or empty folder for an export, or resume one of the same dataset; refuse anything else."""
     expect_no_broken_link(out, "choose another `out`")
-    if out.resolve().is_relative_to(dataset_path.resolve()):
+    if isinstance(dataset_path, Path) and out.resolve().is_relative_to(dataset_path.resolve()):
         raise ConfigError(f"{out}: is inside the dataset {dataset_path}; choose a folder outside it")
     if is_export(out):
         _expect_same(out, read_marker(out), marker)

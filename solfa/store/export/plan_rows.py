@@ -1,15 +1,14 @@
 """Find the plan row of a clip."""
 
-from pathlib import Path
-
 from solfa.errors import StoreError
+from solfa.files.stores.place import Place
 from solfa.store.plan_file import PlannedClip, iterate_plan_columns, list_shards, read_shard_plan
 
 
 class PlanRows:
     """The rows of a plan by clip id, with one shard in memory at a time if they are read in order."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Place) -> None:
         self._root = root
         self._shards = list_shards(root)
         self._next = 0

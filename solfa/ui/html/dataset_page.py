@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solfa.evaluate.statistics import code_statistics, latent_statistics, length_histogram
+from solfa.files.stores.place import Place
 from solfa.spelling import channels, count, duration, plural, short, size
 from solfa.store.failed_recordings import failed_recordings
 from solfa.store.shard_reader import FailedClip
@@ -72,7 +72,7 @@ class PageDataset(Protocol):
     """What the page needs from a dataset."""
 
     @property
-    def path(self) -> Path: ...
+    def path(self) -> Place: ...
     @property
     def info(self) -> DatasetDescription: ...
     @property

