@@ -15,6 +15,7 @@ def test_without_a_reader_of_its_reports_it_ends_and_says_nothing(tmp_path):
         dest=str(tmp_path / "none.solfa"),
         source_root=str(tmp_path),
         codec="mulaw",
+        bf16=False,
         device="cpu",
         num_workers=0,
         encoder=0,
