@@ -60,6 +60,10 @@ def test_an_experiment_is_the_beginning_of_another(tmp_path):
     argv = json.loads((tmp_path / "dora" / "xps" / second / ".argv.json").read_text())
     assert argv == ["solver=own", "optim.epochs=1", "target=2.0"]
     assert isinstance(invoke("-f", "nosuch").exception, ConfigError)
+    elsewhere = tmp_path / "elsewhere" / "0badcafe"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / ".argv.json").write_text('["solver=foreign:Solver"]')
+    assert "elsewhere" in str(invoke("-f", str(elsewhere)).exception)
 
 
 def test_a_dry_run_shows_the_signature_and_the_plan_and_leaves_nothing(tmp_path):
