@@ -187,7 +187,8 @@ def print_report(report: "PreEncodeReport") -> None:
     from solfa.store.shard_reader import FailedClip
 
     new = f" ({report.new_items:,} in this run)" if report.new_items else ""
-    speed = f"{report.speed:.1f}x real time" if report.new_items else "nothing to do: everything is already encoded"
+    idle = "nothing new could be encoded" if report.failures else "nothing to do: everything is already encoded"
+    speed = f"{report.speed:.1f}x real time" if report.new_items else idle
     clips = [FailedClip(failure.id, failure.error, failure.path, failure.relpath) for failure in report.failures]
     facts = [
         ("items", f"{report.items:,}{new}"),

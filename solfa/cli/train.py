@@ -60,14 +60,12 @@ def train(
     from solfa.environment.ranks import read_rank
     from solfa.errors import ConfigError
     from solfa.experiments.compose.default_solver import ChosenRun, compose_here
-    from solfa.xp.record import find_experiment
 
     main, rank = load_main(), read_rank(os.environ)
     if clear and rank.world_size > 1:
         raise ConfigError("--clear: not possible while several processes start; clear first, with one process")
     if from_sig is not None:
-        before = main.get_argv_from_sig(find_experiment(main.environment.xps_dir, from_sig).name)
-        xp, reason = ChosenRun(main.compose([*before, *(overrides or [])]))
+        xp, reason = ChosenRun(main.compose([*_overrides_of(main, from_sig), *(overrides or [])]))
     else:
         xp, reason = compose_here(main, overrides or [])
     main.check(xp, is_cleared=clear)
@@ -88,6 +86,21 @@ def train(
         main.start(xp)
     if rank.rank == 0:
         _say_next(xp.sig, main.settings(xp).solver)
+
+
+def _overrides_of(main: "ExperimentMain", from_sig: str) -> list[str]:
+    """Look up what was typed for an experiment; a folder elsewhere may be somebody else's, and name code to run."""
+    from solfa.errors import ConfigError
+    from solfa.xp.record import find_experiment
+
+    xps_dir = main.environment.xps_dir
+    folder = find_experiment(xps_dir, from_sig)
+    if folder.resolve().parent != xps_dir.resolve():
+        raise ConfigError(
+            f"`from_sig` {from_sig}: expected an experiment in {xps_dir}, found a folder elsewhere; `solfa info "
+            f"{from_sig}` shows its overrides: type those that you want"
+        )
+    return list(main.get_argv_from_sig(folder.name))
 
 
 def _show(main: "ExperimentMain", xp: "XP") -> None:

@@ -36,11 +36,11 @@ def experiments(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "dora" / "xps").glob("*"))
 
 
-def test_it_says_which_experiment_first_and_it_is_the_one_of_dora(tmp_path):
+def test_it_says_which_experiment_runs_and_it_is_the_one_of_dora(tmp_path):
     result = invoke("solver=own", "optim.epochs=1")
     assert result.exit_code == 0, result.output
     xp = make_main().get_xp(["solver=own", "optim.epochs=1"])
-    assert result.stdout.splitlines()[0] == f"experiment {xp.sig} in {xp.folder}"
+    assert f"experiment {xp.sig} in {xp.folder}" in result.stderr.splitlines()
     assert experiments(tmp_path) == [xp.sig]
 
 
@@ -60,6 +60,10 @@ def test_an_experiment_is_the_beginning_of_another(tmp_path):
     argv = json.loads((tmp_path / "dora" / "xps" / second / ".argv.json").read_text())
     assert argv == ["solver=own", "optim.epochs=1", "target=2.0"]
     assert isinstance(invoke("-f", "nosuch").exception, ConfigError)
+    elsewhere = tmp_path / "elsewhere" / "0badcafe"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / ".argv.json").write_text('["solver=foreign:Solver"]')
+    assert "elsewhere" in str(invoke("-f", str(elsewhere)).exception)
 
 
 def test_a_dry_run_shows_the_signature_and_the_plan_and_leaves_nothing(tmp_path):

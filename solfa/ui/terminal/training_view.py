@@ -50,11 +50,7 @@ class TerminalWatcher(Watcher):
 
     def started(self, folder: Path, hyper_parameters: Mapping[str, Any]) -> None:
         # Only now, because before this the run may be refused, and then nothing stays in the folder.
-        console.console.print(
-            f"experiment [bold]{console.visible(folder.name)}[/] in {console.visible(str(folder))}",
-            soft_wrap=True,
-            highlight=False,
-        )
+        self._say(f"experiment {folder.name} in {folder}")
 
     def stage_started(self, stage: str, epoch: int, total: int | None) -> None:
         self._stop_bar()
