@@ -21,7 +21,7 @@ TYPED = re.compile(r"(?<![\w.])\w+=[\w/]+(?=$|[ ;,])")
         ("solver", "audiogen/debug", "solver=lm/debug"),
         ("solver", "default", "solver=lm/base"),
         ("solver", "compression/encodec_base_24khz", "model=codec/encodec_24khz"),
-        ("solver", "magnet/magnet_32khz", "no such task"),
+        ("solver", "magnet/magnet_32khz", "not a task; the closest"),
         ("conditioner", "chroma2music", "no such condition"),
         ("dset", "audio/example", "dset=audio/default"),
         ("model", "lm/musicgen_lm", "model=lm/small"),
