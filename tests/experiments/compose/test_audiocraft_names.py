@@ -22,7 +22,7 @@ TYPED = re.compile(r"(?<![\w.])\w+=[\w/]+(?=$|[ ;,])")
         ("solver", "default", "solver=lm/base"),
         ("solver", "compression/encodec_base_24khz", "model=codec/encodec_24khz"),
         ("solver", "magnet/magnet_32khz", "not a task; the closest"),
-        ("conditioner", "chroma2music", "no such condition"),
+        ("conditioner", "chroma2music", "not a condition; the closest"),
         ("dset", "audio/example", "dset=audio/default"),
         ("model", "lm/musicgen_lm", "model=lm/small"),
     ],
