@@ -162,20 +162,12 @@ def _choice(text: str, folders: list[Path]) -> str:
 
 def _forced(overrides: list[str]) -> list[str]:
     """Check the keys, and let plain overrides add keys that the file lacks."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
     from solfa.encoding.pre_encode.config import check_key
-    from solfa.errors import ConfigError
+    from solfa.experiments.compose.overrides import parse_override
 
     forced = []
     for text in overrides:
-        try:
-            parsed = OverridesParser.create().parse_override(text)
-        except HydraException as error:
-            reason = str(error).partition("\n")[0]
-            raise ConfigError(f"{text}: expected KEY=VALUE in Hydra's syntax ({reason})") from None
-        check_key(parsed.key_or_group, text)
+        check_key(parse_override(text).key_or_group, text)
         plain = not text.startswith(("+", "~"))
         forced.append(f"++{text}" if plain else text)
     return forced

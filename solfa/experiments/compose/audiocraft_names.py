@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
 
 _AUDIO = "dset=audio/default dset.train=music.solfa, or dset.train.path=FOLDER and dset.train.codec=encodec_32khz"
-_NO_TASK = "Solfa has no such task; closest is solver=lm/base"
-_NO_CONDITION = "Solfa has no such condition; closest is conditioner=text"
+_NO_TASK = "not a task; the closest is solver=lm/base"
+_NO_CONDITION = "not a condition; the closest is conditioner=text"
 
 _CHOICES: Mapping[str, Mapping[str, str]] = {
     "solver": {
@@ -43,7 +43,7 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
         "lm/*_lm": "model=lm/small",
         "lm/default": "model=lm/small",
         "encodec/*": "model=codec/encodec_24khz",
-        "none": "leave it out: each solver has a model",
+        "none": "left out: each solver has a model",
     },
 }
 """By group and pattern; the first pattern counts."""

@@ -12,12 +12,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from solfa.config import nearest
 from solfa.errors import ConfigError
 from solfa.experiments.compose.audiocraft_names import choice_here, keys_here
 from solfa.experiments.compose.state_spaces_names import names_here
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 Groups = Mapping[str, Sequence[str]]
 """The files to choose from, by group: `solver` has `lm/base`, `lm/debug`."""
@@ -49,19 +52,31 @@ def find_groups(folders: Iterable[Path]) -> dict[str, list[str]]:
     return {group: sorted(names) for group, names in sorted(found.items())}
 
 
-def check_overrides(texts: Sequence[str], groups: Groups) -> None:
-    """Refuse what cannot be part of an experiment, and choices that do not exist."""
+def parse_override(text: str) -> "Override":
+    """Parse what somebody typed; if it would do with quotes, the error says where they go."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.core.override_parser.types import Override
+    from hydra.core.override_parser.types import Quote, QuotedString
     from hydra.errors import HydraException
 
     parser = OverridesParser.create()
-    for text in texts:
+    try:
+        return parser.parse_override(text)
+    except HydraException as error:
+        key, _, value = text.partition("=")
+        quoted = f"{key}={QuotedString(value, Quote.double).with_quotes()}"
         try:
-            override: Override = parser.parse_override(text)
-        except HydraException as error:
-            reason = str(error).partition("\n")[0]
-            raise ConfigError(f"{text}: expected KEY=VALUE in Hydra's syntax ({reason})") from None
+            parser.parse_override(quoted)
+            hint = f"; quote the value: '{quoted}'"
+        except HydraException:
+            hint = ""
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"{text}: expected KEY=VALUE in Hydra's syntax ({reason}){hint}") from None
+
+
+def check_overrides(texts: Sequence[str], groups: Groups) -> None:
+    """Refuse what cannot be part of an experiment, and choices that do not exist."""
+    for text in texts:
+        override = parse_override(text)
         if override.is_delete():
             raise ConfigError(
                 f"{text}: keys cannot be deleted, because an experiment's signature is made of the keys that differ; "

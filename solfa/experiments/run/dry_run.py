@@ -23,7 +23,7 @@ def dry_run(xp: XP, settings: Settings, environment: Environment, watcher: Watch
         audio = audio_to_encode(cfg.dset, environment)
         if audio:
             listed = ", ".join(f"{source.path} with {source.codec}" for source in audio)
-            first = ("data", f"encoded first: {listed}; clips, parameters and memory are known only then")
+            first = ("data", f"encoded first, or imported: {listed}; clips, parameters and memory are known only then")
             watcher.planned([("solver", f"{cfg.solver}, experiment {xp.sig}"), first])
             return
         cache = environment.dora_dir / "encoded"

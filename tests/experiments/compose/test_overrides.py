@@ -12,6 +12,7 @@ from solfa.experiments.compose.overrides import (
     as_typed,
     check_overrides,
     find_groups,
+    parse_override,
     same_name_elsewhere,
     unknown_keys,
 )
@@ -107,3 +108,12 @@ def unquoted(value):
 def test_a_mapping_is_one_override_for_each_key_in_it():
     written = [*as_overrides({"solver": "lm/debug", "optim": {"epochs": 1, "schedule": {"kind": "cosine"}}})]
     assert written == ["solver=lm/debug", "optim.epochs=1", "optim.schedule.kind=cosine"]
+
+
+def test_a_value_that_needs_quotes_is_answered_with_them():
+    with pytest.raises(ConfigError, match=r"quote the value: 'dset.train.codec=\"mulaw:sample_rate=4000\"'"):
+        parse_override("dset.train.codec=mulaw:sample_rate=4000")
+    assert parse_override('dset.train.codec="mulaw:sample_rate=4000"').value() == "mulaw:sample_rate=4000"
+    with pytest.raises(ConfigError) as fault:
+        parse_override("no value at all")
+    assert "quote" not in str(fault.value)
