@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from solfa.codecs.protocol import Codec
 from solfa.encoding.failure_limit import FailureLimit
@@ -30,7 +29,7 @@ class Run:
 
     root: Place
     info: DatasetInfo
-    source_root: Path
+    source_root: Place
     codec: Codec
     encoders: Encoders
     in_process: bool
