@@ -12,6 +12,7 @@ from solfa.audio.recording import AudioInfo, Location, Recording
 from solfa.audio.sources.location import locate_file, locate_recording
 from solfa.errors import AudioError
 from solfa.files.chunks import chunks
+from solfa.files.stores.place import Place
 
 MAX_SAMPLES_PER_BYTE = 8192
 """No codec is denser: FLAC's constant blocks hold 4,681 samples per byte of silence."""
@@ -68,7 +69,7 @@ def probe_audio(path: str | Path) -> AudioInfo:
         raise AudioError(f"{path}: {error}") from None
 
 
-def probe_recording(root: Path, recording: Recording) -> AudioInfo | str:
+def probe_recording(root: Place, recording: Recording) -> AudioInfo | str:
     """Probe a recording of a source whose root is `root`; if it cannot be read, return the reason.
 
     >>> from solfa.audio import open_source, probe_recording
@@ -84,12 +85,12 @@ def probe_recording(root: Path, recording: Recording) -> AudioInfo | str:
         return str(error)
 
 
-def probe_in_chunks(root: Path, recordings: Iterable[Recording]) -> Iterator[Iterator[Probed]]:
+def probe_in_chunks(root: Place, recordings: Iterable[Recording]) -> Iterator[Iterator[Probed]]:
     """Probe many recordings in their order, some at once; of a chunk nothing is opened before it is gone through."""
     with ThreadPoolExecutor(PROBES_AT_ONCE, thread_name_prefix="probe") as pool:
         for chunk in chunks(recordings, RECORDINGS_PER_CHUNK):
             yield _probed(pool, root, chunk)
 
 
-def _probed(pool: Executor, root: Path, chunk: list[Recording]) -> Iterator[Probed]:
+def _probed(pool: Executor, root: Place, chunk: list[Recording]) -> Iterator[Probed]:
     yield from zip(chunk, pool.map(partial(probe_recording, root), chunk), strict=True)

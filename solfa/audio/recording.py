@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from solfa.files.stores.object_file import ObjectFile
+from solfa.files.stores.place import Place
+
 
 class Location(NamedTuple):
-    """Where the bytes of one recording are: a file, or a byte range of an uncompressed tar."""
+    """Where the bytes of one recording are: a file or an object, or a byte range of an uncompressed tar."""
 
-    path: Path
+    path: Path | ObjectFile
     offset: int = 0
     size: int | None = None
     """Bytes of the member; None for a whole file."""
@@ -24,9 +27,10 @@ class Recording:
     key: str
     """Unique and stable name: the escaped relative path, or the table's own id. The stem of its clips' ids."""
     uri: str
-    """The escaped path, relative to the source's root if it is below it, otherwise absolute."""
+    """The escaped path, relative to the source's root if it is below it, otherwise absolute; or an object's URL."""
     size_bytes: int = 0
     mtime_ns: int = 0
+    """When the file was changed; of an object, a number made from its ETag."""
     member: str | None = None
     """Name inside the tar at `uri`, with its byte range."""
     member_offset: int = 0
@@ -54,7 +58,7 @@ class AudioSource(Protocol):
     """
 
     @property
-    def root(self) -> Path:
+    def root(self) -> Place:
         """What relative uris are relative to."""
         ...
 

@@ -82,7 +82,7 @@ def encode(
     failure_limit = FailureLimit.parse(max_failed)
     if limit is not None and limit < 1:
         raise ConfigError(f"`limit`: expected at least 1 clip, found {limit}")
-    described = escape_path(Path(source)) if isinstance(source, str | Path) else repr(type(source))
+    described = escape_path(source) if isinstance(source, str | Path) else repr(type(source))
     if isinstance(source, str | Path):
         source = open_source(source, audio_root=_path(audio_root), trust_code=trust_code)
     encoders = Encoders.choose(device, num_encoders, num_workers, os.environ)
@@ -97,7 +97,7 @@ def encode(
     plan = partial(extend_plan, root, recordings, info.array, float(info.parts["segment_seconds"]))
     planning = plan_together(
         root,
-        [described, escape_path(recordings.root), limit, retry_failed],
+        [described, escape_path(str(recordings.root)), limit, retry_failed],
         encoders.rank,
         lambda: plan(limit=limit, retry_failed=retry_failed, on_recordings=listener.planning),
         listener.waiting,

@@ -157,6 +157,8 @@ def originals(source_root: Path, codec: Codec) -> Callable[[Clip], np.ndarray[An
             return None
         location = locate(source_root, source["uri"])
         # A dataset of somebody else does not choose which other files of yours are shown.
+        if not isinstance(location.path, Path):
+            return None
         if not Path(os.path.normpath(location.path)).is_relative_to(os.path.normpath(source_root)):
             return None
         info = AudioInfo(source["sample_rate"], source["num_channels"], source["num_samples"], source["format"])

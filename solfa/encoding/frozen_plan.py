@@ -21,7 +21,7 @@ from solfa.encoding.recording_versions import Versions, has_changed, planned_ver
 from solfa.encoding.remembered_probes import forget_probes, probe_and_remember
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
-from solfa.files.stores.place import Place, store_at
+from solfa.files.stores.place import Place, is_url, store_at
 from solfa.store.layout import committed_shards, plan_parts
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, list_shards, write_plan_part
 from solfa.store.retries import retryable
@@ -110,7 +110,7 @@ def expect_named(where: Place, rows: Iterable[tuple[str, str]], source: AudioSou
 
 def _leaves(uri: str) -> bool:
     path = PurePosixPath(uri)
-    return path.is_absolute() or ".." in path.parts or Path(uri).is_absolute()
+    return is_url(uri) or path.is_absolute() or ".." in path.parts or Path(uri).is_absolute()
 
 
 def _fresh(

@@ -12,7 +12,6 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing.connection import wait
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -20,9 +19,10 @@ import numpy as np
 
 from solfa.audio.reader import read_span
 from solfa.audio.recording import AudioInfo
-from solfa.audio.sources.choice import locate
+from solfa.audio.sources.location import file_version, locate
 from solfa.environment.parent_watch import end_with_parent
 from solfa.errors import AudioError
+from solfa.files.stores.place import Place
 from solfa.store.plan_file import PlannedClip
 
 SECONDS_AHEAD = 120.0
@@ -35,8 +35,8 @@ T = TypeVar("T")
 class Target(NamedTuple):
     """The form in which the codec expects its audio."""
 
-    root: Path
-    """The folder that the uris of the plan are relative to."""
+    root: Place
+    """What the uris of the plan are relative to."""
     sample_rate: int
     num_channels: int
 
@@ -57,8 +57,7 @@ def decode_clip(clip: PlannedClip, target: Target) -> np.ndarray[Any, Any] | str
     location = locate(target.root, clip.uri, clip.member, clip.member_offset, clip.member_size)
     info = AudioInfo(clip.source_sample_rate, clip.source_num_channels, clip.source_num_samples, clip.source_format)
     try:
-        found = location.path.stat()
-        if (found.st_size, found.st_mtime_ns) != (clip.size_bytes, clip.mtime_ns):
+        if file_version(location.path) != (clip.size_bytes, clip.mtime_ns):
             return "changed since it was planned; encode it into a new dataset"
         return read_span(location, info, clip.start, clip.stop, target.sample_rate, target.num_channels)
     except AudioError as error:

@@ -24,7 +24,7 @@ from solfa.version import __version__
 PREFIX = "probed-"
 
 
-def probe_and_remember(root: Place, source_root: Path, recordings: Iterable[Recording]) -> Iterator[list[Probed]]:
+def probe_and_remember(root: Place, source_root: Place, recordings: Iterable[Recording]) -> Iterator[list[Probed]]:
     """Probe recordings in chunks, in their order, except those that a killed process has probed for this dataset."""
     store = store_at(root)
     for chunk in chunks(recordings, RECORDINGS_PER_CHUNK):
@@ -46,13 +46,15 @@ def forget_probes(root: Place) -> None:
     store.delete(f"{TEMPORARY}/{name}" for name in store.names(TEMPORARY) if name.startswith(PREFIX))
 
 
-def _digest(source_root: Path, chunk: Sequence[Recording]) -> str:
+def _digest(source_root: Place, chunk: Sequence[Recording]) -> str:
     rows = [
         [one.uri, one.size_bytes, one.mtime_ns, one.member, one.member_offset, one.member_size, one.error]
         for one in chunk
     ]
     # In ASCII, because the path of a folder need not be UTF-8.
-    text = json.dumps([__version__, str(source_root.absolute()), rows])
+    text = json.dumps(
+        [__version__, str(source_root.absolute() if isinstance(source_root, Path) else source_root), rows]
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -112,7 +111,7 @@ def encode_claims(
     info: DatasetInfo,
     codec: Codec,
     claims: Iterator[Claim],
-    source_root: Path,
+    source_root: Place,
     *,
     num_workers: int,
     made_by: Mapping[str, str],

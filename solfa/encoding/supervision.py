@@ -3,7 +3,6 @@
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from solfa.codecs.protocol import Codec
 from solfa.encoding.executors.local_executor import LocalExecutor
@@ -29,7 +28,7 @@ class Run:
 
     root: Place
     info: DatasetInfo
-    source_root: Path
+    source_root: Place
     codec: Codec
     encoders: Encoders
     in_process: bool

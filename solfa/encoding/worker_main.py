@@ -10,7 +10,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from solfa.config import Config
@@ -80,7 +79,7 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
         info,
         codec,
         claim_shards(root, info, job.encoder, job.num_encoders),
-        Path(job.source_root),
+        read_place(job.source_root),
         num_workers=job.num_workers,
         made_by=made_by(job.device),
         device=job.device,

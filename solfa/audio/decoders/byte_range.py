@@ -10,9 +10,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from solfa.audio.recording import Location
-from solfa.errors import AudioError
+from solfa.errors import AudioError, SolfaError
+from solfa.files.stores.object_file import ObjectFile, ObjectReader
 
 MAX_MEMBER_BYTES = 2**31
 """Larger tar members are refused: no recording in a WebDataset is that large, but a damaged header may say so."""
@@ -34,21 +36,47 @@ else:
     _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+class ByteSource(Protocol):
+    """Something whose bytes can be read at any position."""
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What changes when the content does."""
+        ...
+
+    def read_at(self, count: int, position: int) -> bytes: ...
+
+
+class OpenedFile:
+    """A file of this machine."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        status = os.fstat(self._descriptor)
+        return (status.st_dev, status.st_ino, status.st_mtime_ns)
+
+    def read_at(self, count: int, position: int) -> bytes:
+        return _read_at(self._descriptor, count, position)
+
+
 class ByteRange(io.RawIOBase):
     """A read-only view of `size` bytes of an open file from `offset`, preceded by `prefix`."""
 
-    def __init__(self, descriptor: int, offset: int, size: int, prefix: bytes = b"") -> None:
-        self.descriptor = descriptor
+    def __init__(self, source: ByteSource, offset: int, size: int, prefix: bytes = b"") -> None:
+        self.source = source
         self.offset = offset
         self.prefix = prefix
         self.size = len(prefix) + size
-        self.fault: OSError | None = None
+        self.fault: OSError | SolfaError | None = None
         self._position = 0
 
     def view(self, start: int, stop: int, prefix: bytes = b"") -> "ByteRange":
         """View a part of this range (which must not have a prefix)."""
         assert not self.prefix
-        return ByteRange(self.descriptor, self.offset + start, stop - start, prefix)
+        return ByteRange(self.source, self.offset + start, stop - start, prefix)
 
     def bytes_at(self, position: int, count: int) -> bytes:
         """Read up to `count` bytes at `position` without moving the position of `read`."""
@@ -57,12 +85,12 @@ class ByteRange(io.RawIOBase):
         wanted = max(0, min(count - len(prefix), self.size - position))
         if not wanted:
             return prefix
-        return prefix + _read_at(self.descriptor, wanted, self.offset + position - len(self.prefix))
+        return prefix + self.source.read_at(wanted, self.offset + position - len(self.prefix))
 
     def readinto(self, buffer: "memoryview[int] | bytearray", /) -> int:  # type: ignore[override]
         try:
             data = self.bytes_at(self._position, len(buffer))
-        except OSError as error:
+        except (OSError, SolfaError) as error:
             # An exception cannot pass through the decoder's C code: end the data here and let the caller check `fault`.
             self.fault = error
             return 0
@@ -112,6 +140,16 @@ def _reason(error: OSError | ValueError) -> str:
 @contextmanager
 def open_range(location: Location) -> Iterator[ByteRange]:
     """Open the bytes of a recording."""
+    if not isinstance(location.path, Path):
+        reader, size = _object_reader(location.path)
+        try:
+            yield ByteRange(reader, location.offset, _size(location, size))
+        except AudioError:
+            # A store that cannot be reached says nothing about a recording: the run ends, and the clip has not failed.
+            if reader.fault is not None:
+                raise reader.fault from None
+            raise
+        return
     fault = regular_file_fault(location.path)
     if fault is not None:
         raise AudioError(fault)
@@ -134,9 +172,19 @@ def _range(descriptor: int, location: Location) -> ByteRange:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise AudioError("is not a regular file")
-    size = status.st_size - location.offset if location.size is None else location.size
-    if location.offset + size > status.st_size:
-        raise AudioError(f"the tar ends {location.offset + size - status.st_size:,} bytes before the member does")
+    return ByteRange(OpenedFile(descriptor), location.offset, _size(location, status.st_size))
+
+
+def _object_reader(file: ObjectFile) -> tuple[ObjectReader, int]:
+    if file.entry is None:
+        raise AudioError("no such file")
+    return ObjectReader(file, file.entry.size_bytes), file.entry.size_bytes
+
+
+def _size(location: Location, file_size: int) -> int:
+    size = file_size - location.offset if location.size is None else location.size
+    if location.offset + size > file_size:
+        raise AudioError(f"the tar ends {location.offset + size - file_size:,} bytes before the member does")
     if size <= 0:
         raise AudioError("has 0 bytes")
-    return ByteRange(descriptor, location.offset, size)
+    return size

@@ -7,7 +7,6 @@ substitution), which then depends on where decoding started; the same span alway
 """
 
 import bisect
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -75,14 +74,13 @@ def measure(file: ByteRange) -> AudioInfo:
 
 
 def _index(file: ByteRange) -> _Index:
-    status = os.fstat(file.descriptor)
-    return _index_of(_Identity(file, (status.st_dev, status.st_ino, status.st_mtime_ns, file.offset, file.size)))
+    return _index_of(_Identity(file, (*file.source.identity, file.offset, file.size)))
 
 
 class _Identity:
     """An open file that compares equal to the same file opened again, so its index is built once per process."""
 
-    def __init__(self, file: ByteRange, identity: tuple[int, ...]) -> None:
+    def __init__(self, file: ByteRange, identity: tuple[object, ...]) -> None:
         self.file: ByteRange | None = file
         self.identity = identity
 

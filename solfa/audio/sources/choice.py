@@ -5,16 +5,20 @@ import re
 from itertools import islice
 from pathlib import Path
 
-from solfa.audio.file_types import AUDIO_EXTENSIONS, extension
+from solfa.audio.file_types import AUDIO_EXTENSIONS, extension, is_audio_name
 from solfa.audio.recording import AudioSource
+from solfa.audio.sources.bucket import BucketSource, ObjectSource
 from solfa.audio.sources.dataset_config import open_dataset_config
 from solfa.audio.sources.folder import FileSource, FolderSource
 from solfa.audio.sources.folder_walk import is_tar_name
 from solfa.audio.sources.location import locate
 from solfa.audio.sources.table import TableSource
-from solfa.audio.sources.tar import TarSource, tar_fault
+from solfa.audio.sources.tar import BucketTarSource, TarSource, tar_fault
 from solfa.errors import ConfigError
 from solfa.files.printable_names import escape_path
+from solfa.files.stores.bucket_store import BucketStore
+from solfa.files.stores.object_file import ObjectFile
+from solfa.files.stores.place import is_url, read_place
 from solfa.files.table_rows import TABLE_EXTENSIONS, is_table_name
 
 __all__ = ["expand_numbers", "locate", "open_source"]
@@ -26,6 +30,8 @@ _NUMBERS = re.compile(r"\{(\d+)\.\.(\d+)\}")
 def open_source(source: str | Path, *, audio_root: Path | None = None, trust_code: bool = False) -> AudioSource:
     """Open a folder, an audio file, a table, a tar (or several: `shard-{000..031}.tar`), or a dataset config.
 
+    A folder, an audio file and tars may be in an object store: `s3://bucket/audio`.
+
     The Python file that a dataset config may name as its `custom_metadata_module` runs only with `trust_code`.
 
     >>> from solfa.audio import open_source
@@ -36,6 +42,11 @@ def open_source(source: str | Path, *, audio_root: Path | None = None, trust_cod
         raise ConfigError(f"`audio_root`: expected a folder, found {escape_path(audio_root)}")
     if not str(source):
         raise ConfigError("`source`: expected a path, found nothing; is a variable unset?")
+    if is_url(source):
+        place = read_place(source)
+        if isinstance(place, BucketStore):
+            return _open_in_bucket(place, audio_root)
+        source = place
     path = Path(source)
     if _NUMBERS.search(str(source)) and not path.exists():
         return _open_tars([Path(name) for name in expand_numbers(str(source))])
@@ -55,6 +66,30 @@ def open_source(source: str | Path, *, audio_root: Path | None = None, trust_cod
     raise ConfigError(
         f"{escape_path(path)}: expected a folder, an audio file ({' '.join(sorted(AUDIO_EXTENSIONS))}), "
         f"a table ({' '.join(TABLE_EXTENSIONS)}), a .tar, or a dataset config (.json)"
+    )
+
+
+def _open_in_bucket(place: BucketStore, audio_root: Path | None) -> AudioSource:
+    """Open a prefix of an object store, or one audio file or tar of it, or several: `shard-{000..031}.tar`."""
+    if audio_root is not None:
+        raise ConfigError(f"`audio_root`: is for tables, and {place} is a place of an object store; leave it out")
+    parent, _, name = place.url.rpartition("/")
+    root = BucketStore(parent)
+    if parent.count("/") < 2 or not (is_tar_name(name) or extension(name) or _NUMBERS.search(name)):
+        return BucketSource(place)
+    names = expand_numbers(name)
+    if is_tar_name(name):
+        for tar in names:
+            fault = tar_fault(ObjectFile(root, tar))
+            if fault is not None:
+                raise ConfigError(f"{root}/{tar}: {fault}")
+        return BucketTarSource(root, tuple(names))
+    if root.head(name) is None:
+        return BucketSource(place)
+    if is_audio_name(name):
+        return ObjectSource(root, name)
+    raise ConfigError(
+        f"{place}: expected a prefix, an audio file or a .tar in an object store; copy tables and dataset configs here"
     )
 
 

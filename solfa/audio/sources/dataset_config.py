@@ -1,4 +1,4 @@
-"""The dataset JSON of stable-audio-tools: folders (`audio_dir`) and local WebDataset tars (`wds`).
+"""The dataset JSON of stable-audio-tools: folders (`audio_dir`) and WebDataset tars, here (`wds`) or in buckets (`s3`).
 
 A `custom_metadata_module` is the user's own Python, and runs only if the user trusts it: the config may come from
 somebody else. It is called once per recording, while the source is listed, with what stable-audio-tools passes it:
@@ -6,23 +6,26 @@ somebody else. It is called once per recording, while the source is listed, with
 decoded only if the function uses it.
 """
 
-import re
-import shlex
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from solfa.audio.recording import AudioSource, Recording
+from solfa.audio.sources.bucket import BucketSource
 from solfa.audio.sources.custom_metadata import CustomMetadata, Hearing, load_custom_metadata
 from solfa.audio.sources.folder import FolderSource
 from solfa.audio.sources.folder_walk import is_tar_name
 from solfa.audio.sources.location import locate_recording, uri_below
-from solfa.audio.sources.tar import TarSource, tar_fault
+from solfa.audio.sources.tar import BucketTarSource, TarSource, tar_fault
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError
 from solfa.files.json_objects import parse_strict
 from solfa.files.printable_names import escape_path, unescape_path
+from solfa.files.stores.bucket_store import BucketStore
+from solfa.files.stores.object_file import ObjectFile
+from solfa.files.stores.place import Place, is_url, read_place
 
 
 class DatasetEntry(Config):
@@ -66,7 +69,7 @@ class DatasetConfigSource:
             for recording in collection.source.recordings():
                 described = self._describe(collection, recording, base)
                 if described is not None:
-                    uri = uri_below(self.root, base / unescape_path(recording.uri))
+                    uri = _uri(self.root, base, recording)
                     key = f"{escape_path(collection.id)}/{recording.key}"
                     yield replace(described, key=key, uri=uri)
 
@@ -81,10 +84,17 @@ class DatasetConfigSource:
         )
         return replace(self, collections=tuple(collections))
 
-    def _describe(self, collection: Collection, recording: Recording, base: Path) -> Recording | None:
+    def _describe(self, collection: Collection, recording: Recording, base: Place) -> Recording | None:
         if collection.custom_metadata is None or recording.error is not None:
             return recording
         return collection.custom_metadata.describe(recording, locate_recording(base, recording))
+
+
+def _uri(root: Path, base: Place, recording: Recording) -> str:
+    """Say where a recording of a collection is, as seen from the config; in an object store, by its URL."""
+    if isinstance(base, Path):
+        return uri_below(root, base / unescape_path(recording.uri))
+    return f"{base}/{recording.uri}"
 
 
 def heard_by(source: AudioSource, sample_rate: int, num_channels: int) -> AudioSource:
@@ -103,10 +113,6 @@ def open_dataset_config(path: Path, audio_root: Path | None, *, trust_code: bool
     config = parse_config(DatasetConfig, values, where)
     if config.dataset_type == "pre_encoded":
         raise ConfigError(f"{where}: contains latents that are already encoded; load them with `solfa import`")
-    if config.dataset_type == "s3":
-        raise ConfigError(
-            f"{where}: dataset_type: expected 'wds' and tars on disk, found 's3'; {_copy(config.datasets)}"
-        )
     if not config.datasets:
         raise ConfigError(f"{where}: datasets: expected at least one entry with an id and a path, found none")
     ids = [entry.id for entry in config.datasets]
@@ -118,14 +124,13 @@ def open_dataset_config(path: Path, audio_root: Path | None, *, trust_code: bool
 
 
 def _open_collection(
-    entry: DatasetEntry, dataset_type: Literal["audio_dir", "wds"], bases: list[Path], where: str, trust_code: bool
+    entry: DatasetEntry,
+    dataset_type: str,
+    bases: list[Path],
+    where: str,
+    trust_code: bool,
 ) -> Collection:
     here = f"{where}: dataset {entry.id!r}"
-    if entry.path is None or entry.s3_path is not None or entry.path.startswith("s3://"):
-        raise ConfigError(
-            f"{here}: expected a local path, found {entry.s3_path or entry.path or 'none'!r}; {_copy([entry])}"
-        )
-    path = _find(entry.path, bases, here)
     custom = _find(entry.custom_metadata_module, bases, here) if entry.custom_metadata_module else None
     if custom is not None and not trust_code:
         raise ConfigError(
@@ -133,6 +138,14 @@ def _open_collection(
             "read it, and if you trust it, encode with `trust_code=True`"
         )
     custom_metadata = None if custom is None else load_custom_metadata(custom, here)
+    url = entry.s3_path or entry.path
+    if url is None:
+        raise ConfigError(f"{here}: expected a path or an s3_path, found neither; give it one")
+    if is_url(url):
+        return Collection(entry.id, _open_bucket(entry, url, here), custom_metadata)
+    if entry.s3_path is not None or dataset_type == "s3":
+        raise ConfigError(f"{here}: expected an s3_path such as s3://bucket/prefix, found {url!r}")
+    path = _find(url, bases, here)
     if path.is_dir():
         return Collection(entry.id, FolderSource(path), custom_metadata)
     if dataset_type == "wds" and is_tar_name(path.name):
@@ -144,19 +157,19 @@ def _open_collection(
     raise ConfigError(f"{here}: expected {expected}, found the file {escape_path(path)}")
 
 
-def _copy(entries: Sequence[DatasetEntry]) -> str:
-    """Say how to bring what is in an object store here."""
-    stored = [(entry, uri) for entry in entries if (uri := entry.s3_path or entry.path) and uri.startswith("s3://")]
-    if not stored:
-        return "give it a path"
-    entry, uri = stored[0]
-    folder = re.sub(r"[^\w.-]+", "_", entry.id)
-    command = ["aws", "s3", "sync", uri, f"{folder}/", *(["--profile", entry.profile] if entry.profile else [])]
-    rest = f", likewise the other {len(stored) - 1}," if len(stored) > 1 else ""
-    return (
-        f"copy it with `{shlex.join(command)}` (pip install awscli){rest} and write "
-        f'"dataset_type": "wds" and "path": "{folder}" instead'
-    )
+def _open_bucket(entry: DatasetEntry, url: str, here: str) -> AudioSource:
+    place = read_place(url)
+    if isinstance(place, Path):
+        return FolderSource(place)
+    if entry.profile not in (None, os.environ.get("AWS_PROFILE")):
+        raise ConfigError(f"{here}: its credentials are those of a profile; set AWS_PROFILE={entry.profile}")
+    if is_tar_name(place.name):
+        folder = BucketStore(place.url.rpartition("/")[0])
+        fault = tar_fault(ObjectFile(folder, place.name))
+        if fault is not None:
+            raise ConfigError(f"{here}: {place} {fault}")
+        return BucketTarSource(folder, (place.name,))
+    return BucketSource(place)
 
 
 def _find(name: str, bases: list[Path], here: str) -> Path:

@@ -5,14 +5,37 @@ from pathlib import Path
 from solfa.audio.file_types import extension
 from solfa.audio.recording import Location, Recording
 from solfa.files.printable_names import escape_path, unescape_path
+from solfa.files.stores.bucket_store import BucketStore
+from solfa.files.stores.object_file import ObjectFile, version_number
+from solfa.files.stores.place import Place, is_url
 
 
-def locate(root: Path, uri: str, member: str | None = None, member_offset: int = 0, member_size: int = 0) -> Location:
+def locate(root: Place, uri: str, member: str | None = None, member_offset: int = 0, member_size: int = 0) -> Location:
     """Find the bytes of a recording of a source whose root is `root`."""
-    path = root / unescape_path(uri)
+    path = _find(root, uri)
     if member is None:
         return Location(path, format_hint=extension(path.name))
     return Location(path, member_offset, member_size, extension(member))
+
+
+def _find(root: Place, uri: str) -> Path | ObjectFile:
+    if is_url(uri):
+        scheme, _, rest = uri.partition("://")
+        bucket, _, key = rest.partition("/")
+        return ObjectFile(BucketStore(f"{scheme}://{bucket}"), unescape_path(key).as_posix())
+    if isinstance(root, Path):
+        return root / unescape_path(uri)
+    return ObjectFile(root, unescape_path(uri).as_posix())
+
+
+def file_version(path: Path | ObjectFile) -> tuple[int, int]:
+    """Return the size of a file and what changes when it does, as a `Recording` has them."""
+    if isinstance(path, Path):
+        status = path.stat()
+        return status.st_size, status.st_mtime_ns
+    if path.entry is None:
+        raise FileNotFoundError(str(path))
+    return path.entry.size_bytes, version_number(path.entry.version)
 
 
 def locate_file(path: str | Path) -> Location:
@@ -20,7 +43,7 @@ def locate_file(path: str | Path) -> Location:
     return Location(Path(path).expanduser(), format_hint=extension(Path(path).name))
 
 
-def locate_recording(root: Path, recording: Recording) -> Location:
+def locate_recording(root: Place, recording: Recording) -> Location:
     """Find the bytes of a recording."""
     return locate(root, recording.uri, recording.member, recording.member_offset, recording.member_size)
 

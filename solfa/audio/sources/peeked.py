@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 
 from solfa.audio.recording import AudioSource, Recording
+from solfa.files.stores.place import Place
 
 
 class PeekedSource:
@@ -15,7 +15,7 @@ class PeekedSource:
         self._begun: Iterator[Recording] | None = None
 
     @property
-    def root(self) -> Path:
+    def root(self) -> Place:
         return self._source.root
 
     def is_empty(self) -> bool:

@@ -6,17 +6,21 @@ Consecutive members that share a name up to the first dot form a group: `0001.fl
 import io
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from solfa.audio.decoders.byte_range import regular_file_fault
+from solfa.audio.decoders.byte_range import open_range, regular_file_fault
 from solfa.audio.file_types import is_audio_name
-from solfa.audio.recording import Recording
+from solfa.audio.recording import Location, Recording
 from solfa.audio.sources.keys import UniqueKeys
+from solfa.audio.sources.location import file_version
 from solfa.audio.sources.metadata import MAX_SIDECAR_BYTES, SIDECAR_ERROR, merge_sidecars
 from solfa.files.printable_names import escape_path
+from solfa.files.stores.bucket_store import BucketStore
+from solfa.files.stores.object_file import ObjectFile
 
 COMPRESSED = "is compressed, so its members cannot be read in place; decompress it once (gunzip, unxz, zstd -d)"
 _MAGICS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
@@ -44,14 +48,41 @@ class TarSource:
             yield from tar_recordings(path, uri=escape_path(relative))
 
 
-def tar_fault(path: Path) -> str | None:
+@dataclass(frozen=True)
+class BucketTarSource:
+    """The members of one or several tars of an object store, by their names below it."""
+
+    root: BucketStore
+    tars: tuple[str, ...]
+
+    def recordings(self) -> Iterator[Recording]:
+        for name in self.tars:
+            yield from tar_recordings(ObjectFile(self.root, name), uri=escape_path(name))
+
+
+def tar_fault(path: Path | ObjectFile) -> str | None:
     """Say why a tar cannot be read in place; None if it can."""
-    fault = regular_file_fault(path)
-    if fault is not None:
-        return fault
-    with path.open("rb") as file:
+    if isinstance(path, Path):
+        fault = regular_file_fault(path)
+        if fault is not None:
+            return fault
+    elif not path.exists():
+        return "no such file"
+    elif file_version(path)[0] == 0:
+        return "has 0 bytes"
+    with _opened(path) as file:
         head = file.read(8)
     return COMPRESSED if head.startswith(_MAGICS) else None
+
+
+@contextmanager
+def _opened(path: Path | ObjectFile) -> Iterator[io.BufferedReader]:
+    if isinstance(path, Path):
+        with path.open("rb") as file:
+            yield file
+    else:
+        with open_range(Location(path)) as parts:
+            yield io.BufferedReader(parts, tarfile.BLOCKSIZE)
 
 
 class _HeaderFile(io.RawIOBase):
@@ -108,15 +139,15 @@ def _fault(info: tarfile.TarInfo, num_bytes: int) -> str | None:
     return None
 
 
-def tar_recordings(path: Path, *, uri: str) -> Iterator[Recording]:
+def tar_recordings(path: Path | ObjectFile, *, uri: str) -> Iterator[Recording]:
     """Describe every audio member; a tar that cannot be read, or read on, gives one recording with a reason."""
     fault = tar_fault(path)
     if fault is not None:
         yield Recording(key=uri, uri=uri, error=fault)
         return
     keys = UniqueKeys()
-    with path.open("rb") as file:
-        for _, group in groupby(_members(file, path.stat().st_size), _group_of):
+    with _opened(path) as file:
+        for _, group in groupby(_members(file, file_version(path)[0]), _group_of):
             yield from _group_recordings(path, list(group), uri, keys)
 
 
@@ -125,9 +156,9 @@ def _group_of(member: Member) -> str:
     return f"{folder}/{name.partition('.')[0]}"
 
 
-def _group_recordings(path: Path, group: list[Member], uri: str, keys: UniqueKeys) -> Iterator[Recording]:
+def _group_recordings(path: Path | ObjectFile, group: list[Member], uri: str, keys: UniqueKeys) -> Iterator[Recording]:
     by_name = {member.name: member for member in group}
-    status = path.stat()
+    size_bytes, mtime_ns = file_version(path)
     for member in group:
         if not member.name:
             yield Recording(key=keys.claim(uri), uri=uri, error=member.error)
@@ -148,8 +179,8 @@ def _group_recordings(path: Path, group: list[Member], uri: str, keys: UniqueKey
         yield Recording(
             key=key,
             uri=uri,
-            size_bytes=status.st_size,
-            mtime_ns=status.st_mtime_ns,
+            size_bytes=size_bytes,
+            mtime_ns=mtime_ns,
             member=member.name,
             member_offset=member.offset,
             member_size=member.size,
@@ -159,13 +190,13 @@ def _group_recordings(path: Path, group: list[Member], uri: str, keys: UniqueKey
 
 
 def _sidecar(
-    path: Path, by_name: dict[str, Member], stems: tuple[str, str], extension: str
+    path: Path | ObjectFile, by_name: dict[str, Member], stems: tuple[str, str], extension: str
 ) -> tuple[bytes | None, str | None]:
     member = next((by_name[stem + extension] for stem in stems if stem + extension in by_name), None)
     if member is None:
         return None, None
     if member.error is not None or member.size > MAX_SIDECAR_BYTES:
         return None, f"{extension}: {member.error or f'is larger than {MAX_SIDECAR_BYTES:,} bytes'}"
-    with path.open("rb") as file:
+    with _opened(path) as file:
         file.seek(member.offset)
         return file.read(member.size), None

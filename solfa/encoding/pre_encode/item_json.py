@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
+from solfa.audio.sources.location import locate
 from solfa.codecs.protocol import Codec
 from solfa.encoding.fingerprint import array_spec
 from solfa.encoding.pre_encode.config import PreEncodeConfig
 from solfa.encoding.pre_encode.config_source import Collected
 from solfa.encoding.pre_encode.items import padding_mask
 from solfa.environment.ranks import Rank
-from solfa.files.printable_names import unescape_path
+from solfa.files.stores.place import Place
 from solfa.store.export.clip_record import ClipRecord
 from solfa.store.export.stable_audio import item_json
 from solfa.store.plan_file import PlannedClip
@@ -52,10 +52,10 @@ def model_config_of(spec: ArraySpec) -> dict[str, Any]:
     }
 
 
-def recording_path(root: Path, item: PlannedClip) -> str:
+def recording_path(root: Place, item: PlannedClip) -> str:
     """Name the file of an item; for a tar, the member in it."""
-    path = root / unescape_path(item.uri)
-    return str(path if item.member is None else path / item.member)
+    path = str(locate(root, item.uri).path)
+    return path if item.member is None else f"{path}/{item.member}"
 
 
 class ItemDescriber:
