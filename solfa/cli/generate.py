@@ -1,6 +1,7 @@
 """`solfa generate`: generate audio with a trained model."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ from solfa.spelling import plural
 from solfa.ui.terminal.console import console, visible
 
 if TYPE_CHECKING:
-    from solfa.generate.request import ClipRequest
+    from solfa.generate.request import ClipRequest, Inpainting, Variation
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -22,6 +23,10 @@ EXAMPLES = """
   solfa generate 899630c8 --set genre=jazz --set bpm=120 --seconds 8 --out jazz/
 
   solfa generate 899630c8 --prompt riff.wav --prompt-seconds 3 --seconds 12 --out more/
+
+  solfa generate 3cadb66d --init song.wav --strength 0.6 --text "the same on a harp" --out harp/
+
+  solfa generate 3cadb66d --inpaint song.wav --from 4 --to 9 --num 4 --out takes/
 
   solfa generate dc53b78e --num 100 --seconds 1 --reject-lowest 0.4 --reject-highest 0.05 --out digits/
 
@@ -55,13 +60,33 @@ def generate(
     conditions: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set another condition; can be repeated.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.001, help="Length of each clip in seconds.")] = 10.0,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Length of each clip in seconds.", show_default="10, or that of the recording"),
+    ] = None,
     num: Annotated[int, typer.Option(min=1, help="Number of clips, or of clips per caption.")] = 1,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")] = Path("generated"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first clip; each following clip adds one.")] = 0,
-    prompt: Annotated[Path | None, typer.Option(metavar="FILE", help="Audio file to continue.")] = None,
+    prompt: Annotated[
+        Path | None, typer.Option("--prompt", "--extend", metavar="FILE", help="Audio file to continue.")
+    ] = None,
     prompt_seconds: Annotated[
         float | None, typer.Option(help="Use only this many seconds of the prompt.", show_default="all")
+    ] = None,
+    init: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Make another version of this recording (models of latents).")
+    ] = None,
+    strength: Annotated[
+        float | None, typer.Option(help="How much --init may change it: 0 nothing, 1 everything.", show_default="0.6")
+    ] = None,
+    inpaint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Make a stretch of this recording anew (models of latents).")
+    ] = None,
+    inpaint_from: Annotated[
+        float | None, typer.Option("--from", metavar="SECONDS", help="Where the stretch of --inpaint begins.")
+    ] = None,
+    inpaint_to: Annotated[
+        float | None, typer.Option("--to", metavar="SECONDS", help="Where the stretch of --inpaint ends.")
     ] = None,
     temperature: Annotated[
         float | None,
@@ -85,6 +110,16 @@ def generate(
     guidance_scale: Annotated[
         float | None,
         typer.Option("--guidance", help="How closely to follow the conditions; 1: off.", show_default="as configured"),
+    ] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Models of latents: euler, heun, dpm++ or ping-pong.", show_default="as configured"
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Models of latents: steps from noise to a clip.", show_default="as configured"),
     ] = None,
     reject_lowest: Annotated[
         float | None,
@@ -129,23 +164,27 @@ def generate(
 
     from solfa.cli.clip_folder import generate_into
     from solfa.generate.model import find_folder, load_trained
-    from solfa.generate.request import ClipRequest, check_prompts, check_requests
+    from solfa.generate.request import ClipRequest, check_files, check_requests, edited_seconds
     from solfa.generate.trained_folder import read_trained
     from solfa.generate.weight_layout import weight_layout
     from solfa.ui.clip_files import ranked_files
 
     folder = find_folder(experiment)
     layout = None if weights is None else weight_layout(weights)
-    wanted = ClipRequest("clip", seconds, seed, text, _conditions(conditions or []), prompt, prompt_seconds)
+    edit = _edit(init, strength, inpaint, inpaint_from, inpaint_to)
+    length = 10.0 if seconds is None else seconds
+    wanted = ClipRequest("clip", length, seed, text, _conditions(conditions or []), prompt, prompt_seconds, edit)
+    if edit is not None and seconds is None:
+        wanted = replace(wanted, seconds=edited_seconds(wanted))
     requests = _requests(wanted, captions, num)
     _refuse_existing(out, requests, audio_format, overwrite, is_streamed=stream is not False)
-    check_prompts(requests)
+    check_files(requests)
     ranked = ranked_files(out, [request.name for request in requests])
     drawing = {"temperature": temperature, "semantics": semantics, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
-    drawing["sort"] = sort or None
+    drawing |= {"sort": sort or None, "sampler": sampler, "steps": steps}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
-    _check_drawing(folder, options, trust_code=trust_code)
+    _check_drawing(folder, requests, options, trust_code=trust_code)
     trained = read_trained(folder)
     check_requests(requests, trained.data_facts)
     model = load_trained(trained, device=device, codec=codec, weights=layout, trust_code=trust_code)
@@ -173,15 +212,41 @@ def _check_out(out: Path) -> None:
     expect_writable(out, "choose another `out`")
 
 
-def _check_drawing(folder: Path, options: Mapping[str, Any], *, trust_code: bool) -> None:
-    """Refuse options that the model's generator does not have, as far as they are known before it is loaded."""
+def _check_drawing(
+    folder: Path, requests: "Sequence[ClipRequest]", options: Mapping[str, Any], *, trust_code: bool
+) -> None:
+    """Refuse what the model's generator cannot do, as far as that is known before it is loaded."""
     from solfa.generate.catalogue import find_generator
-    from solfa.generate.generator import check_options
+    from solfa.generate.generator import check_edits, check_options
     from solfa.generate.trained_folder import read_solver
 
     # Which kinds of temperature there are depends on the model's head; `generate_into` checks that.
     known_early = {name: value for name, value in options.items() if name != "semantics"}
-    check_options(find_generator(read_solver(folder), trust_code=trust_code), known_early)
+    generator = find_generator(read_solver(folder), trust_code=trust_code)
+    check_edits(generator, requests)
+    check_options(generator, known_early)
+
+
+def _edit(
+    init: Path | None, strength: float | None, inpaint: Path | None, start: float | None, stop: float | None
+) -> "Variation | Inpainting | None":
+    """Read which recording to change, and how."""
+    from solfa.errors import ConfigError
+    from solfa.generate.request import Inpainting, Variation
+
+    if init is not None and inpaint is not None:
+        raise ConfigError("--init, --inpaint: expected only one of them, found both")
+    if strength is not None and init is None:
+        raise ConfigError("--strength: it needs --init FILE; add it, or leave --strength out")
+    if inpaint is None and (start is not None or stop is not None):
+        raise ConfigError("--from, --to: they need --inpaint FILE; add it, or leave them out")
+    if init is not None:
+        return Variation(init) if strength is None else Variation(init, strength)
+    if inpaint is None:
+        return None
+    if start is None or stop is None:
+        raise ConfigError("--inpaint: expected --from and --to as well, in seconds of the recording")
+    return Inpainting(inpaint, start, stop)
 
 
 def _remove_replaced(ranked: Sequence[Path], written: Collection[str]) -> None:
@@ -192,8 +257,6 @@ def _remove_replaced(ranked: Sequence[Path], written: Collection[str]) -> None:
 
 
 def _requests(wanted: "ClipRequest", captions: Path | None, num: int) -> "list[ClipRequest]":
-    from dataclasses import replace
-
     from solfa.errors import ConfigError
     from solfa.generate.request_files import read_requests
 

@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from solfa.generate.export import export_as_musicgen, export_model
     from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep
     from solfa.generate.language_model import LanguageModel
+    from solfa.generate.latent_model import LatentModel
     from solfa.generate.model import Model, ModelInfo, load_model
     from solfa.generate.options import DrawOptions
-    from solfa.generate.request import ClipRequest
+    from solfa.generate.request import ClipRequest, Inpainting, Variation
     from solfa.generate.request_files import read_requests
     from solfa.generate.stream import AudioBlock, OnAudio
     from solfa.generate.text_model import TextModel
@@ -25,9 +26,10 @@ else:
             "solfa.generate.export": ["export_as_musicgen", "export_model"],
             "solfa.generate.generator": ["ClipGenerator", "HasLikelihood", "OnStep"],
             "solfa.generate.language_model": ["LanguageModel"],
+            "solfa.generate.latent_model": ["LatentModel"],
             "solfa.generate.model": ["Model", "ModelInfo", "load_model"],
             "solfa.generate.options": ["DrawOptions"],
-            "solfa.generate.request": ["ClipRequest"],
+            "solfa.generate.request": ["ClipRequest", "Inpainting", "Variation"],
             "solfa.generate.request_files": ["read_requests"],
             "solfa.generate.stream": ["AudioBlock", "OnAudio"],
             "solfa.generate.text_model": ["TextModel"],
@@ -43,12 +45,15 @@ __all__ = [
     "DrawOptions",
     "GeneratedClip",
     "HasLikelihood",
+    "Inpainting",
     "LanguageModel",
+    "LatentModel",
     "Model",
     "ModelInfo",
     "OnAudio",
     "OnStep",
     "TextModel",
+    "Variation",
     "WaveformModel",
     "WeightLayout",
     "export_as_musicgen",

@@ -130,7 +130,7 @@ def _decode(codec: Codec, job: CodesJob, codes: Int64[Tensor, "K T"], settings: 
         "seconds": audio.shape[-1] / codec.sample_rate,
         "conditions": dict(job.told),
         "prompt_seconds": job.prompt_frames / codec.frame_rate,
-        **job.request.prompt_facts(),
+        **job.request.file_facts(),
         "codec": codec.spec,
         "sampling": settings.model_dump(mode="json"),
     }

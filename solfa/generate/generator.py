@@ -78,6 +78,15 @@ def check_options(generator: type[ClipGenerator], options: Mapping[str, Any]) ->
     parse_parameters(known, options)
 
 
+def check_edits(generator: type[ClipGenerator], requests: Sequence[ClipRequest]) -> None:
+    """Refuse to change recordings with models that cannot; a class that can says so with `edits`."""
+    if any(request.edit is not None for request in requests) and not getattr(generator, "edits", False):
+        raise ConfigError(
+            "`init`, `inpaint`: only models of latents make clips from recordings, and this is another kind of model; "
+            "leave it out, or use `prompt` to continue a recording"
+        )
+
+
 @runtime_checkable
 class HasLikelihood(Protocol):
     """A generator whose model can tell how probable a clip is."""

@@ -5,10 +5,11 @@ from itertools import groupby
 from typing import Any, ClassVar, NamedTuple, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from pydantic import TypeAdapter
 from torch import Tensor
 
+from solfa.audio.channels import Audio
 from solfa.codecs.protocol import Codec, Encoded
 from solfa.codecs.spec import parse_spec
 from solfa.config import Config, parse_config
@@ -17,7 +18,16 @@ from solfa.generate.clip import GeneratedClip
 from solfa.generate.data_codec import DataCodec, latents_array
 from solfa.generate.generator import OnStep, device_of
 from solfa.generate.options import with_options
-from solfa.generate.request import ClipRequest, is_number, read_prompt, with_text
+from solfa.generate.request import (
+    ClipRequest,
+    Inpainting,
+    Variation,
+    edited_seconds,
+    is_number,
+    read_edited,
+    read_prompt,
+    with_text,
+)
 from solfa.generate.stream import OnAudio
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.flow.config import FlowModelConfig
@@ -37,15 +47,21 @@ class LatentJob(NamedTuple):
     """Conditions of the conditioners, by name."""
     seconds: tuple[float, ...]
     """The timing that the model is told."""
-    prompt: Float[Tensor, "T Z"] | None
-    num_frames: int
+    given: Float[Tensor, "T Z"]
+    """Latents that are known, zeros elsewhere."""
+    is_given: Bool[Tensor, "T"]
+    """Which of them must come out as they are."""
+    strength: float = 1.0
+    """Below 1, the clip starts from `given`; so much of it becomes noise."""
 
     @property
-    def prompt_frames(self) -> int:
-        return 0 if self.prompt is None else len(self.prompt)
+    def num_frames(self) -> int:
+        return len(self.given)
 
 
-class _Batch(NamedTuple):
+class LatentBatch(NamedTuple):
+    """Jobs of one length, and how to embed their conditions when their turn comes."""
+
     jobs: Sequence[LatentJob]
     embed: Callable[[], Conditions]
 
@@ -55,6 +71,7 @@ class LatentModel:
     """A `ClipGenerator` around a flow model and its conditioners."""
 
     Options: ClassVar[type[Config]] = FlowSampling
+    edits: ClassVar[bool] = True
 
     def __init__(self, network: FlowNetwork, data_codec: DataCodec, sampling: FlowSampling) -> None:
         self.network, self.sampling = network, sampling
@@ -91,11 +108,11 @@ class LatentModel:
         settings = with_options(self.sampling, options)
         jobs = [self._job(request) for request in requests]
         batches = [
-            _Batch(alike, self.network.conditioners.checked([job.told for job in alike])) for alike in _alike(jobs)
+            LatentBatch(alike, self.network.conditioners.checked([job.told for job in alike])) for alike in _alike(jobs)
         ]
         return self._draw(batches, settings, on_step)
 
-    def _draw(self, batches: Sequence[_Batch], settings: FlowSampling, on_step: OnStep) -> Iterator[GeneratedClip]:
+    def _draw(self, batches: Sequence[LatentBatch], settings: FlowSampling, on_step: OnStep) -> Iterator[GeneratedClip]:
         total, done = sum(len(batch.jobs) for batch in batches) * settings.steps, 0
         for batch in batches:
 
@@ -107,7 +124,7 @@ class LatentModel:
             for job, row in zip(batch.jobs, latents, strict=True):
                 yield self._decode(job, row, settings)
 
-    def _latents(self, batch: _Batch, settings: FlowSampling, on_step: OnStep) -> Float[Tensor, "B T Z"]:
+    def _latents(self, batch: LatentBatch, settings: FlowSampling, on_step: OnStep) -> Float[Tensor, "B T Z"]:
         network, jobs = self.network.eval(), batch.jobs
         seconds = torch.tensor([job.seconds for job in jobs]).reshape(len(jobs), -1)
         with torch.inference_mode():
@@ -125,19 +142,20 @@ class LatentModel:
         )
 
     def _start(self, jobs: Sequence[LatentJob]) -> Start:
-        """Put the prompts in their places; the jobs have prompts of one length, or none."""
-        prompts = [job.prompt for job in jobs if job.prompt is not None]
-        if not prompts:
-            return Start()
-        given = torch.zeros(len(jobs), jobs[0].num_frames, self.network.num_channels)
-        given[:, : jobs[0].prompt_frames] = torch.stack(prompts)
-        mask = torch.zeros(given.shape[:2], dtype=torch.bool)
-        mask[:, : jobs[0].prompt_frames] = True
-        device = device_of(self.network)
-        return Start(given=self.network.normalised(given.to(device)), given_mask=mask.to(device))
+        """Put what is known in its place; the jobs have one strength."""
+        device, strength = device_of(self.network), jobs[0].strength
+        given = self.network.normalised(torch.stack([job.given for job in jobs]).to(device))
+        mask = torch.stack([job.is_given for job in jobs]).to(device)
+        return Start(
+            init=given if strength < 1 else None,
+            strength=strength,
+            given=given if bool(mask.any()) else None,
+            given_mask=mask,
+        )
 
     def _job(self, request: ClipRequest) -> LatentJob:
         told = with_text(request.conditions, request.text, self.conditions)
+        given, is_given, strength = self._given(request)
         timing = {"seconds_start": 0.0, "seconds_total": request.seconds}
         for name in self.network.config.timing:
             if name in told:
@@ -145,17 +163,34 @@ class LatentModel:
                 if not is_number(value):
                     raise ConfigError(f"`conditions`: expected {name} to be a number of seconds, found {value!r}")
                 timing[name] = float(value)
-        num_frames = max(1, round(request.seconds * self.codec.frame_rate))
         seconds = tuple(timing[name] for name in self.network.config.timing)
-        return LatentJob(request, told, seconds, self._prompt(request), num_frames)
+        return LatentJob(request, told, seconds, given, is_given, strength)
 
-    def _prompt(self, request: ClipRequest) -> Float[Tensor, "T Z"] | None:
-        if request.prompt is None:
-            return None
+    def _given(self, request: ClipRequest) -> tuple[Float[Tensor, "T Z"], Bool[Tensor, "T"], float]:
+        """Encode the prompt or the recording to change, and choose the frames that stay."""
         if isinstance(request.prompt, Tensor):
             raise ConfigError(f"clip {request.name!r}: expected `prompt` to be an audio file, found codes")
-        audio = torch.from_numpy(read_prompt(request, self.codec.sample_rate, self.codec.num_channels))
-        encoded = self.codec.encode(audio[None]).array[0]
+        if request.edit is not None:
+            edited_seconds(request)
+        rate, edit = self.codec.frame_rate, request.edit
+        if edit is not None:
+            latents = self._encoded(read_edited(request, self.codec.sample_rate, self.codec.num_channels))
+            stays = torch.zeros(len(latents), dtype=torch.bool)
+            if isinstance(edit, Inpainting):
+                stays[:] = True
+                stays[round(edit.start * rate) : max(round(edit.start * rate) + 1, round(edit.stop * rate))] = False
+                return latents, stays, 1.0
+            return latents, stays, edit.strength
+        given = torch.zeros(max(1, round(request.seconds * rate)), self.network.num_channels)
+        stays = torch.zeros(len(given), dtype=torch.bool)
+        if request.prompt is not None:
+            prompt = self._encoded(read_prompt(request, self.codec.sample_rate, self.codec.num_channels))
+            begin = min(len(prompt), len(given))
+            given[:begin], stays[:begin] = prompt[:begin], True
+        return given, stays, 1.0
+
+    def _encoded(self, audio: Audio) -> Float[Tensor, "T Z"]:
+        encoded = self.codec.encode(torch.from_numpy(audio)[None]).array[0]
         return encoded[:, : self.network.num_channels].float().cpu()
 
     def _decode(self, job: LatentJob, latents: Float[Tensor, "T Z"], settings: FlowSampling) -> GeneratedClip:
@@ -170,12 +205,20 @@ class LatentModel:
             "seed": request.seed,
             "seconds": audio.shape[-1] / codec.sample_rate,
             "conditions": {**timing, **job.told},
-            "prompt_seconds": job.prompt_frames / codec.frame_rate,
-            **request.prompt_facts(),
+            **self._edit_facts(job),
+            **request.file_facts(),
             "codec": codec.spec,
             "sampling": settings.model_dump(mode="json"),
         }
         return GeneratedClip(request.name, audio.float().cpu(), codec.sample_rate, metadata)
+
+    def _edit_facts(self, job: LatentJob) -> dict[str, Any]:
+        edit = job.request.edit
+        if isinstance(edit, Variation):
+            return {"strength": edit.strength}
+        if isinstance(edit, Inpainting):
+            return {"inpainted_from": edit.start, "inpainted_to": edit.stop}
+        return {"prompt_seconds": int(job.is_given.sum()) / self.codec.frame_rate}
 
 
 def num_means(data_facts: Mapping[str, Any]) -> int:
@@ -185,8 +228,8 @@ def num_means(data_facts: Mapping[str, Any]) -> int:
 
 
 def _alike(jobs: Sequence[LatentJob]) -> Iterable[list[LatentJob]]:
-    def lengths(job: LatentJob) -> tuple[int, int]:
-        return job.num_frames, job.prompt_frames
+    def lengths(job: LatentJob) -> tuple[float, ...]:
+        return job.num_frames, job.strength, job.is_given.any().item()
 
     for _, group in groupby(sorted(jobs, key=lengths), lengths):
         alike = list(group)

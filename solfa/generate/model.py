@@ -20,9 +20,9 @@ from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
 from solfa.generate.catalogue import find_generator
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, device_of
+from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, check_edits, device_of
 from solfa.generate.options import DrawOptions
-from solfa.generate.request import ClipRequest, check_requests, is_whole
+from solfa.generate.request import ClipRequest, Inpainting, Variation, check_requests, is_whole
 from solfa.generate.stream import DrawsSamples, OnAudio
 from solfa.generate.trained_folder import Trained, read_trained
 from solfa.generate.weight_layout import LaysOutWeights, WeightLayout, choose_layout, weight_layout
@@ -137,6 +137,7 @@ class Model:
         conditions: Mapping[str, Any] | None = None,
         prompt: str | Path | None = None,
         prompt_seconds: float | None = None,
+        edit: Variation | Inpainting | None = None,
         on_progress: OnStep | None = None,
         **options: Unpack[DrawOptions],
     ) -> list[GeneratedClip]:
@@ -144,6 +145,7 @@ class Model:
 
         `conditions` are further conditions by name (`info.conditions` lists them); `options` override how the
         experiment draws: `temperature=0.9`, `top_k=100`, ... (`DrawOptions`, and `info.sampling` for this model's).
+        A model of latents makes clips from a recording with `edit`, a `Variation` or an `Inpainting`.
         """
         if not is_whole(num) or num < 1:
             raise ConfigError(f"`num`: expected a whole number of clips, at least 1, found {num!r}")
@@ -151,7 +153,7 @@ class Model:
             raise ConfigError(f"`seed`: expected a whole number, found {seed!r}")
         begin = None if prompt is None else Path(prompt)
         requests = [
-            ClipRequest(f"clip-{index:03d}", seconds, seed + index, text, conditions or {}, begin, prompt_seconds)
+            ClipRequest(f"clip-{index:03d}", seconds, seed + index, text, conditions or {}, begin, prompt_seconds, edit)
             for index in range(num)
         ]
         return list(self.draw(requests, on_progress=on_progress, **options))
@@ -174,6 +176,7 @@ class Model:
                 f"{self.trained.solver} does not; leave it out and use the complete clips"
             )
         check_requests(requests, self.trained.data_facts)
+        check_edits(type(self.generator), requests)
         return self.generator.draw(requests, options, on_progress or (lambda done, total: None), on_audio)
 
     def log_prob(self, sound: Sound, text: str | None = None, conditions: Mapping[str, Any] | None = None) -> float:

@@ -26,6 +26,36 @@ MAX_SEED = 2**63
 
 
 @dataclass(frozen=True)
+class Variation:
+    """Another version of a recording."""
+
+    file: Path
+    strength: float = 0.6
+    """How much of it may change: 0 is the recording itself, 1 is a clip that has nothing to do with it."""
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.strength) and 0 <= self.strength <= 1):
+            raise ConfigError(f"`strength`: expected a number from 0 to 1, found {self.strength!r}")
+
+
+@dataclass(frozen=True)
+class Inpainting:
+    """A recording of which one stretch is made anew."""
+
+    file: Path
+    start: float
+    stop: float
+    """In seconds."""
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.start) and is_number(self.stop) and 0 <= self.start < self.stop < math.inf):
+            raise ConfigError(
+                f"{self.file}: expected a stretch that begins at 0 or later and ends after that, found "
+                f"{self.start!r} to {self.stop!r} seconds"
+            )
+
+
+@dataclass(frozen=True)
 class ClipRequest:
     """One clip to generate; its draws depend on its seed alone."""
 
@@ -39,6 +69,8 @@ class ClipRequest:
     """What the clip starts with, a file or codes of the model's codec; it counts towards `seconds`."""
     prompt_seconds: float | None = None
     """How much of a file to use; None for all of it."""
+    edit: Variation | Inpainting | None = None
+    """Make it from a recording; for models of latents."""
 
     def __post_init__(self) -> None:
         where = f"clip {self.name!r}"
@@ -51,9 +83,13 @@ class ClipRequest:
             raise ConfigError(f"{where}: expected `text` to be words, found {self.text!r}")
         if not isinstance(self.prompt, Path) and self.prompt_seconds is not None:
             raise ConfigError(f"{where}: `prompt_seconds` needs a `prompt`, found none; add one, or leave it out")
+        if self.edit is not None and self.prompt is not None:
+            raise ConfigError(f"{where}: expected a `prompt` or a recording to change, found both; keep one")
 
-    def prompt_facts(self) -> dict[str, str]:
-        """Name the file that the clip starts with, and its hash."""
+    def file_facts(self) -> dict[str, str]:
+        """Name the file that the clip starts with or is made from, and its hash."""
+        if self.edit is not None:
+            return {"edited_file": self.edit.file.name, "edited_sha256": file_sha256(self.edit.file)}
         if not isinstance(self.prompt, Path):
             return {}
         return {"prompt_file": self.prompt.name, "prompt_sha256": file_sha256(self.prompt)}
@@ -99,8 +135,10 @@ def check_requests(requests: Sequence[ClipRequest], data_facts: Mapping[str, Any
     expect_memory(int(audio + codes), f"`seconds`: a clip of {seconds:,.0f} s", "ask for fewer seconds")
 
 
-def check_prompts(requests: Sequence[ClipRequest]) -> None:
-    """Refuse prompts that cannot be read or are too long, by their headers alone."""
+def check_files(requests: Sequence[ClipRequest]) -> None:
+    """Refuse prompts and recordings that cannot be read or have the wrong length, by their headers alone."""
+    for request in {request.edit: request for request in requests if request.edit is not None}.values():
+        edited_seconds(request)
     for request in {request.prompt: request for request in requests if isinstance(request.prompt, Path)}.values():
         with _named(request):
             _prompt_span(request)
@@ -113,12 +151,36 @@ def read_prompt(request: ClipRequest, sample_rate: int, num_channels: int) -> Au
         return read_span(location, info, 0, num_samples, sample_rate, num_channels)
 
 
+def edited_seconds(request: ClipRequest) -> float:
+    """Look how long the recording is that a clip is made from; a stretch outside of it is refused."""
+    assert request.edit is not None
+    with _named(request):
+        info = probe(Location(request.edit.file, format_hint=request.edit.file.suffix.lower()))
+    seconds = info.num_samples / info.sample_rate
+    if isinstance(request.edit, Inpainting) and request.edit.start >= min(seconds, request.seconds):
+        raise ConfigError(
+            f"{request.edit.file}: expected a stretch that begins within the clip's "
+            f"{min(seconds, request.seconds):.2f} s, found {request.edit.start:g} s"
+        )
+    return seconds
+
+
+def read_edited(request: ClipRequest, sample_rate: int, num_channels: int) -> Audio:
+    """Read the recording that a clip is made from, as much of it as the clip is long, `[C, N]`."""
+    assert request.edit is not None
+    with _named(request):
+        location = Location(request.edit.file, format_hint=request.edit.file.suffix.lower())
+        info = probe(location)
+        wanted = max(1, min(info.num_samples, round(request.seconds * info.sample_rate)))
+        return read_span(location, info, 0, wanted, sample_rate, num_channels)
+
+
 @contextmanager
 def _named(request: ClipRequest) -> Iterator[None]:
     try:
         yield
     except AudioError as error:
-        raise AudioError(f"{request.prompt}: {error}") from None
+        raise AudioError(f"{request.edit.file if request.edit else request.prompt}: {error}") from None
 
 
 def _prompt_span(request: ClipRequest) -> tuple[Location, AudioInfo, int]:

@@ -136,7 +136,7 @@ def _decode(
         "seed": job.request.seed,
         "seconds": len(classes) / codec.sample_rate,
         "prompt_seconds": job.prompt_samples / codec.sample_rate,
-        **job.request.prompt_facts(),
+        **job.request.file_facts(),
         "codec": codec.spec,
         "sampling": sampling.model_dump(mode="json"),
         "log_prob": nats,

@@ -12,8 +12,9 @@ import torch
 
 from solfa.config import parse_config
 from solfa.errors import ConfigError
+from solfa.generate.latent_model import LatentBatch
 from solfa.generate.model import load_model
-from solfa.generate.request import ClipRequest
+from solfa.generate.request import ClipRequest, Inpainting, Variation
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.flow import FlowSolver, FlowSolverConfig
 from solfa.solvers.watchers.protocol import Watcher, Watchers
@@ -256,15 +257,47 @@ def test_clips_of_a_trained_model_come_by_seed_text_and_seconds(trained: Path) -
         model.generate(seconds=0.2, temperature=1.0)
 
 
-def test_a_prompt_is_continued_in_latents_exactly(trained: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def riff(tmp_path: Path) -> Path:
     rng = np.random.default_rng(1)
     soundfile.write(tmp_path / "riff.wav", 0.1 * rng.standard_normal(24_000 // 5), 24_000)
-    model = load_model(trained, device="cpu")
-    request = ClipRequest("more", 0.5, 7, prompt=tmp_path / "riff.wav")
-    generator: Any = model.generator
+    return tmp_path / "riff.wav"
+
+
+def decoded_latents(model: Any, request: ClipRequest) -> tuple[torch.Tensor, Any]:
+    """Draw latents as a request asks for them, and say what was given."""
+    generator = model.generator
     job = generator._job(request)
-    start = generator._start([job])
-    assert job.prompt_frames == 15 and job.num_frames == 38 and start.given_mask.sum() == 15
-    (clip,) = model.draw([request])
+    batch = LatentBatch([job], generator.network.conditioners.checked([job.told]))
+    return generator._latents(batch, generator.sampling, lambda step, steps: None)[0], job
+
+
+def test_a_prompt_is_continued_in_latents_exactly(trained: Path, riff: Path) -> None:
+    model = load_model(trained, device="cpu")
+    latents, job = decoded_latents(model, ClipRequest("more", 0.5, 7, prompt=riff))
+    assert job.num_frames == len(latents) == 38 and job.is_given.sum() == 15
+    assert torch.allclose(latents[:15], job.given[:15], atol=1e-5)
+    (clip,) = model.draw([ClipRequest("more", 0.5, 7, prompt=riff)])
     assert clip.metadata["prompt_seconds"] == pytest.approx(0.2)
     assert clip.metadata["prompt_file"] == "riff.wav"
+
+
+def test_a_stretch_is_made_anew_and_the_rest_stays(trained: Path, riff: Path) -> None:
+    model = load_model(trained, device="cpu")
+    request = ClipRequest("patched", 0.2, 7, edit=Inpainting(riff, 0.08, 0.12))
+    latents, job = decoded_latents(model, request)
+    assert job.is_given.tolist() == [not 6 <= frame < 9 for frame in range(15)]
+    assert torch.allclose(latents[job.is_given], job.given[job.is_given], atol=1e-5)
+    assert not torch.allclose(latents[~job.is_given], job.given[~job.is_given], atol=1e-2)
+    with pytest.raises(ConfigError, match="begins within"):
+        list(model.draw([ClipRequest("outside", 0.2, 7, edit=Inpainting(riff, 5.0, 6.0))]))
+
+
+def test_a_variation_of_strength_0_is_what_the_codec_makes_of_the_recording(trained: Path, riff: Path) -> None:
+    model = load_model(trained, device="cpu")
+    audio = torch.from_numpy(soundfile.read(riff, dtype="float32")[0])[None, None]
+    expected = model.codec.decode(model.codec.encode(audio))[0].numpy()
+    (same,) = model.generate(seconds=0.2, edit=Variation(riff, 0.0))
+    assert np.allclose(same.samples(), expected, atol=1e-4)
+    (other,) = model.generate(seconds=0.2, edit=Variation(riff, 0.9))
+    assert not np.allclose(other.samples(), expected, atol=1e-2) and other.metadata["strength"] == 0.9
