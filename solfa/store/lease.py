@@ -45,26 +45,32 @@ if sys.platform != "win32":
     _READ |= os.O_NONBLOCK | os.O_NOFOLLOW
 
 
-def _is_fresh(path: Path) -> bool:
+def _read(path: Path) -> tuple[str, float] | None:
+    """Return the owner of a lease and when it last showed a sign of life; None if there is no lease."""
     try:
         descriptor = os.open(path, _READ)
     except FileNotFoundError:
-        return False
+        return None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            return False
+            return None
         raise
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            return False
-        owner = os.read(descriptor, _OWNER_BYTES).decode(errors="replace")
+            return None
+        return os.read(descriptor, _OWNER_BYTES).decode(errors="replace"), found.st_mtime
     finally:
         os.close(descriptor)
-    return time.time() - found.st_mtime < STALE_SECONDS and not _is_dead(owner)
 
 
-def _owner() -> str:
+def _is_fresh(path: Path) -> bool:
+    found = _read(path)
+    return found is not None and time.time() - found[1] < STALE_SECONDS and not _is_dead(found[0])
+
+
+def lease_owner() -> str:
+    """Say who signs the leases of this process."""
     return f"{platform.node()} {os.getpid()}"
 
 
@@ -84,6 +90,13 @@ def _is_dead(owner: str) -> bool:
     return False
 
 
+def drop_lease(root: Path, shard: int, owner: str) -> None:
+    """Give up a shard on behalf of an owner who is known to be gone, so that nobody waits for its lease to age."""
+    found = _read(lease_path(root, shard))
+    if found is not None and found[0] == owner:
+        lease_path(root, shard).unlink(missing_ok=True)
+
+
 class Lease:
     """A claim on a shard, kept fresh by a thread until it is released."""
 
@@ -100,7 +113,7 @@ class Lease:
         # Signed before it gets its name: a lease without an owner would block the shard for everyone.
         signed = temporary_path(root, "claim")
         try:
-            signed.write_text(_owner())
+            signed.write_text(lease_owner())
             if not link_once(signed, path):
                 if _is_fresh(path):
                     return None

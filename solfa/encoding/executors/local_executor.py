@@ -5,6 +5,7 @@ import os
 import queue
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from solfa.encoding.executors.encoder_process import (
@@ -14,8 +15,7 @@ from solfa.encoding.executors.encoder_process import (
     end_encoders,
     start_encoder,
 )
-from solfa.encoding.executors.protocol import Oversight
-from solfa.encoding.progress import Progress
+from solfa.encoding.executors.protocol import Oversight, progress_of
 from solfa.encoding.worker_main import EncoderJob
 from solfa.errors import StoreError
 
@@ -26,6 +26,9 @@ Reports = queue.Queue[tuple[int, dict[str, Any] | None]]
 
 class LocalExecutor:
     """Runs encoders beside this process, and ends with the first that fails."""
+
+    def expect_ready(self, root: Path, source_root: Path) -> None:
+        """There is nothing to ask: this machine is the one that looks."""
 
     def run(self, jobs: Sequence[EncoderJob], oversight: Oversight) -> None:
         """Run one process per job to its end; any error, here or there, ends them all and is raised."""
@@ -48,7 +51,7 @@ class LocalExecutor:
                 elif report["event"] == "error":
                     raise StoreError(report["message"])
                 else:
-                    oversight.progress(index, Progress(**report["progress"]))
+                    oversight.progress(index, progress_of(report))
         finally:
             end_encoders(processes)
 
