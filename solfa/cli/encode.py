@@ -23,6 +23,8 @@ EXAMPLES = """
 
   solfa encode musiccaps.csv music.solfa --audio-root clips/ --codec mimi --device cuda
 
+  solfa encode audio/ music.solfa --codec mimi --executor ray --encoder-gpus 0.5
+
   solfa encode album.wav album.solfa --codec mulaw:bits=8,sample_rate=16000 --segment-seconds 10
 
 If it is killed or interrupted, run the same command again to resume. New files in SOURCE are appended.
@@ -77,7 +79,28 @@ def encode(
         ),
     ] = None,
     num_encoders: Annotated[
-        int | None, typer.Option(help="Encoder processes on this machine.", show_default="one per core or GPU")
+        int | None,
+        typer.Option(help="Encoder processes, on this machine or in the cluster.", show_default="one per core or GPU"),
+    ] = None,
+    executor: Annotated[
+        str, typer.Option(help="Who runs the encoders: local, or ray for a Ray cluster (`solfa\\[ray]`).")
+    ] = "local",
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            help="With --executor ray: HOST:PORT of the head node.", show_default="RAY_ADDRESS, or that of this machine"
+        ),
+    ] = None,
+    encoder_cpus: Annotated[
+        float | None,
+        typer.Option(help="With --executor ray: CPUs that each encoder takes.", show_default="1, up to 4 with a GPU"),
+    ] = None,
+    encoder_gpus: Annotated[
+        float | None,
+        typer.Option(
+            help="With --executor ray: GPUs that each encoder takes, 0.5 for half of one.",
+            show_default="1 if there are any",
+        ),
     ] = None,
     num_workers: Annotated[
         int | None,
@@ -122,6 +145,10 @@ def encode(
             batch_seconds=batch_seconds,
             num_encoders=num_encoders,
             num_workers=num_workers,
+            executor=executor,  # type: ignore[arg-type]
+            ray_address=ray_address,
+            encoder_cpus=encoder_cpus,
+            encoder_gpus=encoder_gpus,
             max_failed=max_failed,
             limit=limit,
             retry_failed=retry_failed,

@@ -3,7 +3,6 @@
 read settings ──► freeze the plan ──► run encoders until every shard is committed ──► pin a manifest
 """
 
-import os
 import time
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from solfa.codecs.catalogue import Precision, load_codec
 from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.codecs.protocol import Codec
 from solfa.config import parse_config
+from solfa.encoding.executors.executor_choice import ExecutorName, choose_workforce
 from solfa.encoding.failure_limit import FailureLimit
 from solfa.encoding.fingerprint import (
     DEFAULT_SEGMENT_SECONDS,
@@ -25,7 +25,6 @@ from solfa.encoding.fingerprint import (
     differences,
 )
 from solfa.encoding.frozen_plan import PlanningReport, extend_plan, refuse_strangers_to_come
-from solfa.encoding.placement import Encoders
 from solfa.encoding.progress import EncodeReport, Listener, Silence, Totals
 from solfa.encoding.shared_planning import plan_together
 from solfa.encoding.source_summary import summarize_source
@@ -57,6 +56,10 @@ def encode(
     retry_failed: bool = False,
     audio_root: str | Path | None = None,
     trust_code: bool = False,
+    executor: ExecutorName = "local",
+    ray_address: str | None = None,
+    encoder_cpus: float | None = None,
+    encoder_gpus: float | None = None,
     listener: Listener | None = None,
 ) -> EncodeReport:
     """Encode a collection of audio into a dataset; call it again to resume, or to append new recordings.
@@ -66,6 +69,10 @@ def encode(
     more recordings than that cannot be read. `retry_failed` tries clips that failed earlier again, as new shards. The
     `custom_metadata_module` of a dataset config runs only with `trust_code`. Several processes may call this with the
     same `dest` at once.
+
+    With `executor="ray"` the encoders are placed on the nodes of a Ray cluster that is already running, at
+    `ray_address` (HOST:PORT; otherwise RAY_ADDRESS, or the one of this machine). Each takes `encoder_cpus` and
+    `encoder_gpus` of a node. Every node sees `source` and `dest` at the same paths; `codec` is a name or a path.
 
     >>> import solfa
     >>> report = solfa.encode("audio/", "waves.solfa", codec=solfa.load_codec("mulaw"))
@@ -85,25 +92,36 @@ def encode(
     described = escape_path(source) if isinstance(source, str | Path) else repr(type(source))
     if isinstance(source, str | Path):
         source = open_source(source, audio_root=_path(audio_root), trust_code=trust_code)
-    encoders = Encoders.choose(device, num_encoders, num_workers, os.environ)
+    if executor != "local" and codec is not None and not isinstance(codec, str | Path):
+        raise ConfigError(f"`executor={executor}`: other machines cannot have your codec object; pass a name or a path")
     chosen = codec_of(root) if codec is None else codec
     loaded = load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
     recordings = PeekedSource(heard_by(source, loaded.sample_rate, loaded.num_channels))
-    is_new = not is_dataset(root)
-    info = settle_info(root, recordings, loaded, encoders.device, segment_seconds, batch_seconds, dtype)
-    listener.settled(info, is_new=is_new)
-
-    refuse_strangers_to_come(root, recordings)
-    plan = partial(extend_plan, root, recordings, info.array, float(info.parts["segment_seconds"]))
-    planning = plan_together(
-        root,
-        [described, escape_path(str(recordings.root)), limit, retry_failed],
-        encoders.rank,
-        lambda: plan(limit=limit, retry_failed=retry_failed, on_recordings=listener.planning),
-        listener.waiting,
+    workforce = choose_workforce(
+        executor,
+        device,
+        num_encoders,
+        num_workers,
+        ray_address=ray_address,
+        encoder_cpus=encoder_cpus,
+        encoder_gpus=encoder_gpus,
     )
-    run = Run(root, info, recordings.root, loaded, encoders, in_process=loaded is codec)
-    totals = encode_until_committed(run, failure_limit, listener)
+    with workforce.connection:
+        is_new = not is_dataset(root)
+        info = settle_info(root, recordings, loaded, workforce.encoders.device, segment_seconds, batch_seconds, dtype)
+        listener.settled(info, is_new=is_new)
+        workforce.executor.expect_ready(root, recordings.root)
+        refuse_strangers_to_come(root, recordings)
+        plan = partial(extend_plan, root, recordings, info.array, float(info.parts["segment_seconds"]))
+        planning = plan_together(
+            root,
+            [described, escape_path(str(recordings.root)), limit, retry_failed],
+            workforce.encoders.rank,
+            lambda: plan(limit=limit, retry_failed=retry_failed, on_recordings=listener.planning),
+            listener.waiting,
+        )
+        run = Run(root, info, recordings.root, loaded, workforce.encoders, loaded is codec, workforce.executor)
+        totals = encode_until_committed(run, failure_limit, listener)
     if finish(root) is None:
         raise SolfaError(f"{root}: some shards are missing and nobody is working on them; run the same command again")
     return _report(root, totals, planning, time.monotonic() - started)

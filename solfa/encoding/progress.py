@@ -24,6 +24,8 @@ class Progress(NamedTuple):
     """Time spent inside the codec."""
     wall_seconds: float = 0.0
     """Time since the last report."""
+    shard: int | None = None
+    """The shard that it was about."""
 
 
 @dataclass

@@ -9,14 +9,13 @@ not be read is not remembered, because it may be there the next time, nor is wha
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from solfa.audio.probe import RECORDINGS_PER_CHUNK, Probed, probe_in_chunks
 from solfa.audio.recording import AudioInfo, Recording
 from solfa.encoding.recording_versions import UNKNOWN, version_of
 from solfa.files.chunks import chunks
 from solfa.files.crash_points import crash_point
-from solfa.files.stores.place import Place, store_at
+from solfa.files.stores.place import Place, store_at, whole_place
 from solfa.files.stores.protocol import Store
 from solfa.files.whole_files import TEMPORARY
 from solfa.version import __version__
@@ -52,9 +51,7 @@ def _digest(source_root: Place, chunk: Sequence[Recording]) -> str:
         for one in chunk
     ]
     # In ASCII, because the path of a folder need not be UTF-8.
-    text = json.dumps(
-        [__version__, str(source_root.absolute() if isinstance(source_root, Path) else source_root), rows]
-    )
+    text = json.dumps([__version__, str(whole_place(source_root)), rows])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -128,11 +128,12 @@ def encode_claims(
         encode = partial(encode_batch, codec, device=device)
         for batch in encoded_batches(ahead, _places(taken), encode):
             outcomes = batch.result
-            behind.write(batch.clips[-1].label.claim, outcomes)
+            claim = batch.clips[-1].label.claim
+            behind.write(claim, outcomes)
             stored = [outcome for outcome in outcomes if outcome.array is not None]
             seconds = sum(outcome.num_samples for outcome in stored) / codec.sample_rate
             failed = [outcome.clip.key for outcome in outcomes if outcome.array is None]
-            emit(Progress(len(outcomes), failed, seconds, batch.codec_seconds, batch.wall_seconds))
+            emit(Progress(len(outcomes), failed, seconds, batch.codec_seconds, batch.wall_seconds, claim.shard.shard))
 
 
 class Releasing:

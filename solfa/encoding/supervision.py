@@ -11,15 +11,18 @@ from solfa.encoding.failure_limit import FailureLimit
 from solfa.encoding.placement import Encoders
 from solfa.encoding.progress import Listener, Progress, Totals
 from solfa.encoding.shard_pipeline import claim_shards, encode_claims
+from solfa.encoding.shard_tallies import ShardTallies
 from solfa.encoding.worker_main import EncoderJob, made_by
-from solfa.files.stores.place import Place
+from solfa.files.stores.place import Place, whole_place
 from solfa.store.dataset import open_dataset
-from solfa.store.layout import committed_shards
+from solfa.store.layout import committed_shards, read_commit
 from solfa.store.lease import live_leases
 from solfa.store.plan_file import ShardOfPlan, iterate_plan_columns, list_shards
 from solfa.store.schema import DatasetInfo
 
 POLL_SECONDS = 0.5
+LOOK_SECONDS, LOOK_SHARE = 1.0, 0.02
+"""How often, and for which share of the time at most, to look whether everything is committed."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,9 @@ class Run:
         """Describe the work of one of `count` encoder processes."""
         turn = self.encoders.turn
         return EncoderJob(
-            dest=str(self.root),
-            source_root=str(self.source_root),
+            # Whole: who runs it may be in another folder.
+            dest=str(whole_place(self.root)),
+            source_root=str(whole_place(self.source_root)),
             codec=self.codec.spec,
             bf16=self.codec.description.get("precision") == "bf16",
             device=self.encoders.device_of(index),
@@ -70,15 +74,18 @@ def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: List
             listener.loading(count)
             run.executor.run([run.job(index, count) for index in range(count)], watch)
         missing = _missing(run.root, planned)
-    return watch.totals
+    watch.settle()
+    return watch.tallies.totals
 
 
 class Watch:
     """Sums up what encoders report, shows it to a listener, and stops a run in which too much fails."""
 
     def __init__(self, run: Run, missing: list[ShardOfPlan], failure_limit: FailureLimit, listener: Listener) -> None:
-        self.totals = Totals()
+        self.tallies = ShardTallies()
+        self._run, self._missing = run, missing
         self._listener, self._limit = listener, failure_limit
+        self._next_look = 0.0
         self._clips, self._seconds = _size_of(run.root, missing, run.info.array.sample_rate)
         self._failed_before: set[str] = set()
         self._num_recordings = 0
@@ -88,13 +95,29 @@ class Watch:
 
     def progress(self, encoder: int, progress: Progress) -> None:
         """Take in the report of an encoder."""
-        self.totals.add(progress, time.monotonic())
-        self._listener.encoding(self.totals, self._clips, self._seconds)
-        self._limit.check(len(self._failed_before | self.totals.failed), self._num_recordings)
+        self.tallies.add(encoder, progress)
+        totals = self.tallies.totals
+        self._listener.encoding(totals, self._clips, self._seconds)
+        self._limit.check(len(self._failed_before | totals.failed), self._num_recordings)
 
     def waiting(self) -> None:
         """Let the listener look whether somebody wants to stop."""
         self._listener.waiting()
+
+    def is_over(self) -> bool:
+        """Look whether every shard is committed; not often, because with many shards that takes a while."""
+        began = time.monotonic()
+        if began < self._next_look:
+            return False
+        over = not _missing(self._run.root, self._missing)
+        took = time.monotonic() - began
+        self._next_look = began + took + max(LOOK_SECONDS, took / LOOK_SHARE)
+        return over
+
+    def settle(self) -> None:
+        """Count what was committed instead of what was reported."""
+        commits = (read_commit(self._run.root, shard) for shard in list(self.tallies.shards()))
+        self.tallies.settle(commits, self._run.info.array.sample_rate)
 
 
 def _encode_here(run: Run, watch: Watch) -> None:

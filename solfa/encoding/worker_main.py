@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from solfa.config import Config
@@ -56,7 +56,7 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
 
     from solfa.codecs.catalogue import load_codec
     from solfa.encoding.progress import Progress
-    from solfa.encoding.shard_pipeline import claim_shards, encode_claims
+    from solfa.encoding.shard_pipeline import Claim, claim_shards, encode_claims
     from solfa.errors import StoreError
     from solfa.files.stores.place import read_place
     from solfa.store.layout import read_info
@@ -73,12 +73,21 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
     def report(progress: Progress) -> None:
         emit({"event": "progress", "progress": progress._asdict()})
 
+    def claims() -> Iterator[Claim]:
+        for claim in claim_shards(root, info, job.encoder, job.num_encoders):
+            try:
+                emit({"event": "claimed", "shard": claim.shard.shard, "owner": claim.lease.owner})
+            except BaseException:
+                claim.lease.release()  # asked to stop: nobody else knows of it yet
+                raise
+            yield claim
+
     report(Progress())  # nothing yet, but the codec is loaded
     encode_claims(
         root,
         info,
         codec,
-        claim_shards(root, info, job.encoder, job.num_encoders),
+        claims(),
         read_place(job.source_root),
         num_workers=job.num_workers,
         made_by=made_by(job.device),

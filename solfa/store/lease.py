@@ -57,6 +57,10 @@ class LeaseFile(Protocol):
 
     def is_fresh(self) -> bool: ...
 
+    def owner(self) -> str | None:
+        """Read who signed it; None if there is no lease."""
+        ...
+
     def beat(self, owner: str) -> bool:
         """Keep it fresh; False if it is no longer ours, and only a hint is lost."""
         ...
@@ -92,6 +96,10 @@ class LocalLease:
     def is_fresh(self) -> bool:
         return _is_fresh(self.path)
 
+    def owner(self) -> str | None:
+        found = _read(self.path)
+        return None if found is None else found[0]
+
     def beat(self, owner: str) -> bool:
         try:
             os.utime(self.path)
@@ -122,10 +130,14 @@ class BucketLease:
         found = self.store.head(self.key)
         if found is None or self.store.now() - found.modified >= STALE_SECONDS:
             return False
+        owner = self.owner()
+        return owner is not None and not _is_dead(owner)
+
+    def owner(self) -> str | None:
         try:
-            return not _is_dead(self.store.read(self.key)[:_OWNER_BYTES].decode(errors="replace"))
+            return self.store.read(self.key)[:_OWNER_BYTES].decode(errors="replace")
         except FileNotFoundError:
-            return False
+            return None
 
     def beat(self, owner: str) -> bool:
         try:
@@ -149,32 +161,38 @@ if sys.platform != "win32":
     _READ |= os.O_NONBLOCK | os.O_NOFOLLOW
 
 
-def _is_fresh(path: Path) -> bool:
+def _read(path: Path) -> tuple[str, float] | None:
+    """Return the owner of a lease and when it last showed a sign of life; None if there is no lease."""
     try:
         descriptor = os.open(path, _READ)
     except FileNotFoundError:
-        return False
+        return None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            return False
+            return None
         raise
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            return False
-        owner = os.read(descriptor, _OWNER_BYTES).decode(errors="replace")
+            return None
+        return os.read(descriptor, _OWNER_BYTES).decode(errors="replace"), found.st_mtime
     finally:
         os.close(descriptor)
-    return time.time() - found.st_mtime < STALE_SECONDS and not _is_dead(owner)
 
 
-def _owner() -> str:
+def _is_fresh(path: Path) -> bool:
+    found = _read(path)
+    return found is not None and time.time() - found[1] < STALE_SECONDS and not _is_dead(found[0])
+
+
+def lease_owner() -> str:
+    """Say who signs the leases of this process."""
     return f"{platform.node()} {os.getpid()}"
 
 
 def _unique_owner() -> str:
     """Sign so that nobody else signs alike: in an object store, an object of the same content is one's own."""
-    return f"{_owner()} {secrets.token_hex(8)}"
+    return f"{lease_owner()} {secrets.token_hex(8)}"
 
 
 def _is_dead(owner: str) -> bool:
@@ -193,11 +211,18 @@ def _is_dead(owner: str) -> bool:
     return False
 
 
+def drop_lease(root: Place, shard: int, owner: str) -> None:
+    """Give up a shard on behalf of an owner who is known to be gone, so that nobody waits for its lease to age."""
+    file = _lease_at(root, lease_key(shard))
+    if file.owner() == owner:
+        file.remove()
+
+
 class Lease:
     """A claim on a shard, kept fresh by a thread until it is released."""
 
     def __init__(self, file: LeaseFile, owner: str, name: str) -> None:
-        self._file, self._owner = file, owner
+        self._file, self.owner = file, owner
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=name, daemon=True)
         self._thread.start()
@@ -206,12 +231,12 @@ class Lease:
     def take(cls, root: Place, shard: int | str) -> "Lease | None":
         """Claim a shard unless someone else seems to have it; a stale claim is taken over."""
         file = _lease_at(root, lease_key(shard))
-        owner = _owner() if isinstance(root, Path) else _unique_owner()
+        owner = lease_owner() if isinstance(root, Path) else _unique_owner()
         return cls(file, owner, lease_key(shard)) if file.claim(owner) else None
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT_SECONDS):
-            if not self._file.beat(self._owner):
+            if not self._file.beat(self.owner):
                 return  # someone thought we were gone; only a hint is lost
 
     def release(self) -> None:

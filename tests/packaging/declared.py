@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
-NOT_TESTED = {"wandb", "eval", "docs"}
+NOT_TESTED = {"wandb", "eval", "docs", "ray"}
 """Extras that neither `make test` nor `make test-lowest` installs."""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from solfa.store import lease as lease_module
-from solfa.store.lease import STALE_SECONDS, Lease, is_leased, lease_key, live_leases
+from solfa.store.lease import STALE_SECONDS, Lease, drop_lease, is_leased, lease_key, lease_owner, live_leases
 
 
 def make_older(path: Path, seconds: float) -> None:
@@ -121,3 +121,14 @@ def test_whatever_lies_in_the_place_of_a_lease_holds_nobody_up(tmp_path: Path) -
     assert lease is not None
     lease.release()
     assert (tmp_path / "theirs").read_text() == "mine"
+
+
+def test_a_lease_is_dropped_for_its_owner_and_for_nobody_else(tmp_path: Path) -> None:
+    lease = Lease.take(tmp_path, 0)
+    assert lease is not None
+    drop_lease(tmp_path, 0, "node7 12")
+    assert is_leased(tmp_path, 0)
+    drop_lease(tmp_path, 0, lease_owner())
+    drop_lease(tmp_path, 0, lease_owner())
+    assert not is_leased(tmp_path, 0)
+    lease.release()

@@ -14,10 +14,10 @@ from solfa.encoding.executors.encoder_process import (
     end_encoders,
     start_encoder,
 )
-from solfa.encoding.executors.protocol import Oversight
-from solfa.encoding.progress import Progress
+from solfa.encoding.executors.protocol import Oversight, progress_of
 from solfa.encoding.worker_main import EncoderJob
 from solfa.errors import StoreError
+from solfa.files.stores.place import Place
 
 WAIT_SECONDS = 0.1
 
@@ -26,6 +26,9 @@ Reports = queue.Queue[tuple[int, dict[str, Any] | None]]
 
 class LocalExecutor:
     """Runs encoders beside this process, and ends with the first that fails."""
+
+    def expect_ready(self, root: Place, source_root: Place) -> None:
+        """There is nothing to ask: this machine is the one that looks."""
 
     def run(self, jobs: Sequence[EncoderJob], oversight: Oversight) -> None:
         """Run one process per job to its end; any error, here or there, ends them all and is raised."""
@@ -48,7 +51,7 @@ class LocalExecutor:
                 elif report["event"] == "error":
                     raise StoreError(report["message"])
                 else:
-                    oversight.progress(index, Progress(**report["progress"]))
+                    oversight.progress(index, progress_of(report))
         finally:
             end_encoders(processes)
 

@@ -56,6 +56,11 @@ def expand_place(text: str) -> Place:
     return place.expanduser() if isinstance(place, Path) else place
 
 
+def whole_place(place: Place) -> Place:
+    """Name a place so that it is the same from every folder of this machine."""
+    return place.absolute() if isinstance(place, Path) else place
+
+
 def store_at(place: str | Path | BucketStore | LocalStore) -> LocalStore | BucketStore:
     """Open the store at a place; nothing is read yet."""
     if isinstance(place, LocalStore | BucketStore):
