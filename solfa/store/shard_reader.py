@@ -138,6 +138,11 @@ class ShardReader:
         start, stop = bounds[row]
         return values[start:stop].reshape(-1, width)
 
+    def anticipate(self, rows: Sequence[int]) -> None:
+        """Read the arrays of some clips at once, if they are in an object store; they are kept until the next call."""
+        if self.remote is not None:
+            self.remote.anticipate(rows)
+
     @cached_property
     def remote(self) -> RemoteArrays | None:
         """Reads the arrays if they are in an object store."""
