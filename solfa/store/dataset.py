@@ -5,6 +5,7 @@ Opening reads two small JSON files; the rows of a shard are read when one of its
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -16,8 +17,10 @@ from solfa.errors import ConfigError, StoreError
 from solfa.files.digest import value_sha256
 from solfa.files.stores.place import Place, read_place
 from solfa.store.file_cache import FileCache
-from solfa.store.layout import committed_shards, manifests, read_commits, read_info, read_manifest
+from solfa.store.layout import READS_AT_ONCE, committed_shards, manifests, read_commits, read_info, read_manifest
+from solfa.store.local_copy import wanted_file
 from solfa.store.plan_file import list_shards
+from solfa.store.remote_files import RemoteFiles
 from solfa.store.retries import standing_failures
 from solfa.store.schema import Commit, DatasetInfo
 from solfa.store.shard_reader import Clip, FailedClip, ShardReader, read_shards
@@ -111,11 +114,12 @@ class Dataset(Sequence[Clip]):
         self._starts = [0, *accumulate(commit.num_clips for commit in commits)]
         self._shards: dict[int, ShardReader] = {}
         self._num_clips = self._starts[-1] if rows is None else len(rows)
+        self._anticipated: set[ShardReader] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         # Open files are not pickled: a loader's worker process opens its own.
         kept = {key: value for key, value in self.__dict__.items() if key not in ("num_frames", "_by_id")}
-        return {**kept, "_shards": {}}
+        return {**kept, "_shards": {}, "_anticipated": set()}
 
     def __len__(self) -> int:
         return self._num_clips
@@ -163,6 +167,28 @@ class Dataset(Sequence[Clip]):
             self.path, self._commits[number], self.info.array, self.cache, verify=self._verify == "once"
         )
         return shard
+
+    def anticipate(self, indices: Sequence[int]) -> None:
+        """Read the arrays of some clips at once, if they are in an object store; they are kept until the next call."""
+        if self.cache is None:
+            return
+        rows: dict[ShardReader, list[int]] = {}
+        for index in indices:
+            shard, row = self._locate(index)
+            rows.setdefault(shard, []).append(row)
+        for shard in self._anticipated - rows.keys():
+            shard.anticipate([])
+        self._anticipated = set(rows)
+        with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="clips") as pool:
+            list(pool.map(lambda shard: shard.anticipate(rows[shard]), rows))
+
+    def remote_files(self) -> RemoteFiles | None:
+        """Say which files of an object store the clips are in; None if they are here."""
+        if self.cache is None:
+            return None
+        positions = np.arange(self._starts[-1]) if self._rows is None else self._rows
+        files = tuple(wanted_file(self.path, "data", commit.data) for commit in self._commits)
+        return RemoteFiles(files, np.searchsorted(self._starts, positions, side="right") - 1, self.cache)
 
     def _of_shards(self, read: Callable[[ShardReader], T]) -> list[T]:
         return read_shards(self.path, self._commits, self.info.array, read, self.cache)

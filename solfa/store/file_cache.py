@@ -80,7 +80,7 @@ class FileCache:
             if path.stat().st_size == wanted.size_bytes:
                 os.utime(path)
                 return path
-        except FileNotFoundError:
+        except OSError:  # it is not there, or the folder of the cache is none
             pass
         return None
 

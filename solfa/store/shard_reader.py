@@ -158,6 +158,11 @@ class ShardReader:
         """1 for every clip that this process has not compared with its checksum yet."""
         return bytearray(b"\1") * self._commit.num_clips
 
+    def anticipate(self, rows: Sequence[int]) -> None:
+        """Read the arrays of some clips at once, if they are in an object store; they are kept until the next call."""
+        if self.remote is not None:
+            self.remote.anticipate(rows)
+
     @cached_property
     def remote(self) -> RemoteArrays | None:
         """Reads the arrays if they are in an object store."""

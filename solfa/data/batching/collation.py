@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int64, Num
 from torch import Tensor
 
 from solfa.data.batching.row_layout import Rows
-from solfa.data.sources.clip_source import ClipSource
+from solfa.data.sources.clip_source import ClipSource, anticipate_clips
 from solfa.data.stable_random import crop_start
 from solfa.errors import StoreError
 
@@ -101,6 +101,7 @@ class Batch:
 def read_batch(source: ClipSource, share: Share) -> Batch:
     """Read one rank's share of a global batch."""
     part = share.part
+    anticipate_clips(source, part.clips.tolist())
     arrays = _empty_arrays(source, part)
     segment_ids = np.full((part.num_rows, part.num_columns), -1, np.int64)
     starts = part.starts.copy()

@@ -15,6 +15,7 @@ In a loop with its own `DataLoader`, use the parts:
         sampler.advance_past(batch)               # without this, the next iteration starts at the same batch
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,9 +27,11 @@ from solfa.config import Config, parse_config
 from solfa.data.batching.collation import Batch, Share, read_batch
 from solfa.data.batching.epoch_plan import EpochPlan
 from solfa.data.batching.modes import Crop, Mode, Pack, Pad, plan_epoch
+from solfa.data.batching.prefetch import Prefetch
 from solfa.data.batching.row_layout import deal
-from solfa.data.sources.clip_source import ClipSource, WeightedSource
+from solfa.data.sources.clip_source import ClipSource, WeightedSource, files_of_source
 from solfa.errors import ConfigError, SolfaError, StoreError
+from solfa.store.remote_files import RemoteFiles
 
 
 class LoaderState(Config):
@@ -124,6 +127,11 @@ class GlobalBatchSampler:
         """Count the steps of the whole epoch, the same on every rank."""
         return len(self._plan)
 
+    def prefetch(self, files: RemoteFiles) -> Prefetch:
+        """Begin to fetch the files that the rest of the epoch needs, the first ones first."""
+        epoch, plan = self.epoch, self._plan
+        return Prefetch(plan, files, lambda: self.step if self.epoch == epoch else len(plan))
+
     def advance_past(self, batch: Batch) -> None:
         """Move past a delivered batch; after the last of an epoch comes the first of the next."""
         if batch.epoch == self.epoch and batch.step + 1 < self.num_steps:
@@ -175,19 +183,29 @@ class GlobalBatchSampler:
 class Loader:
     """Iterates over the rest of an epoch, then over the next; its state counts delivered batches."""
 
-    def __init__(self, dataloader: "DataLoader[Batch | SolfaError]", sampler: GlobalBatchSampler) -> None:
-        self._dataloader, self._sampler = dataloader, sampler
+    def __init__(
+        self,
+        dataloader: "DataLoader[Batch | SolfaError]",
+        sampler: GlobalBatchSampler,
+        files: RemoteFiles | None = None,
+    ) -> None:
+        self._dataloader, self._sampler, self._files = dataloader, sampler, files
 
     def __len__(self) -> int:
         """Count the remaining steps of the epoch."""
         return len(self._sampler)
 
     def __iter__(self) -> Iterator[Batch]:
-        for batch in self._dataloader:
-            if isinstance(batch, SolfaError):
-                raise batch
-            self._sampler.advance_past(batch)
-            yield batch
+        prefetch = None if self._files is None else self._sampler.prefetch(self._files)
+        try:
+            for batch in self._dataloader:
+                if isinstance(batch, SolfaError):
+                    raise batch
+                self._sampler.advance_past(batch)
+                yield batch
+        finally:
+            if prefetch is not None:
+                prefetch.close()
 
     @property
     def epoch(self) -> int:
@@ -239,6 +257,10 @@ def make_loader(
     (0, 1)
     """
     sampler = GlobalBatchSampler(source, mode, seed=seed, rank=rank, world_size=world_size, pad_ranks=pad_ranks)
+    files = files_of_source(source)
+    if files is not None and num_workers and multiprocessing_context is None:
+        # Clients of object stores do not survive a fork.
+        multiprocessing_context = "spawn" if sys.platform == "win32" else "forkserver"
     dataloader = DataLoader(
         _Answers(BatchDataset(source)),
         sampler=sampler,
@@ -251,4 +273,4 @@ def make_loader(
         # resumed run would draw once more than an uninterrupted one, and its dropout would then differ.
         generator=torch.Generator(),
     )
-    return Loader(dataloader, sampler)
+    return Loader(dataloader, sampler, files)

@@ -1,7 +1,7 @@
 """What the loader needs from a dataset; `solfa.store.dataset.Dataset` provides it, and so do arrays in memory."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Num
 
 from solfa.files.digest import value_sha256
+from solfa.store.remote_files import RemoteFiles
 
 
 @runtime_checkable
@@ -65,6 +66,30 @@ class WeightedSource(Protocol):
 
     @property
     def weights(self) -> DrawWeights | None: ...
+
+
+@runtime_checkable
+class StoredSource(Protocol):
+    """A source whose clips may be in object stores."""
+
+    def anticipate(self, indices: Sequence[int]) -> None:
+        """Get ready to read some clips: where they are far away, all at once."""
+        ...
+
+    def remote_files(self) -> RemoteFiles | None:
+        """Say which files of object stores the clips are in; None if all are here."""
+        ...
+
+
+def anticipate_clips(source: ClipSource, indices: Sequence[int]) -> None:
+    """Let a source get ready, if it knows how to."""
+    if isinstance(source, StoredSource):
+        source.anticipate(indices)
+
+
+def files_of_source(source: ClipSource) -> RemoteFiles | None:
+    """Find the files of a source in object stores; None if all its clips are here."""
+    return source.remote_files() if isinstance(source, StoredSource) else None
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64, Num
 
-from solfa.data.sources.clip_source import ClipSource, DrawWeights, SourceClip
+from solfa.data.sources.clip_source import (
+    ClipSource,
+    DrawWeights,
+    SourceClip,
+    anticipate_clips,
+    files_of_source,
+)
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
+from solfa.store.remote_files import RemoteFiles, joined_files
 
 
 class Part(NamedTuple):
@@ -73,6 +80,17 @@ class Mixture:
         number = bisect_right(self._starts, index) - 1
         clip = self._sources[number][index - self._starts[number]]
         return MixedClip(f"{number}:{clip.id}", clip)
+
+    def anticipate(self, indices: Sequence[int]) -> None:
+        of_source: dict[int, list[int]] = {}
+        for index in indices:
+            number = bisect_right(self._starts, index) - 1
+            of_source.setdefault(number, []).append(index - self._starts[number])
+        for number, source in enumerate(self._sources):
+            anticipate_clips(source, of_source.get(number, []))
+
+    def remote_files(self) -> RemoteFiles | None:
+        return joined_files([(files_of_source(source), len(source)) for source in self._sources])
 
 
 def _weights(parts: Sequence[Part]) -> DrawWeights | None:

@@ -24,6 +24,7 @@ from solfa.files.digest import value_sha256
 from solfa.files.stores.place import Place, expand_place
 from solfa.store.dataset import Dataset, Verify, open_dataset
 from solfa.store.layout import manifests, read_info, read_manifest
+from solfa.store.remote_files import RemoteFiles
 from solfa.store.schema import ArraySpec, DatasetInfo
 
 log = logging.getLogger(__name__)
@@ -85,6 +86,12 @@ class OpenedSource:
 
     def __getitem__(self, index: int, /) -> SourceClip:
         return self._mixture[index]
+
+    def anticipate(self, indices: Sequence[int]) -> None:
+        self._mixture.anticipate(indices)
+
+    def remote_files(self) -> RemoteFiles | None:
+        return self._mixture.remote_files()
 
     def column_names(self) -> set[str]:
         """List the columns that some clip has a value in, besides those that all datasets have."""

@@ -1,7 +1,7 @@
 """Clips together with the rows of a table: what both say about each clip."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,8 +12,9 @@ from jaxtyping import Int64, Num
 
 from solfa.audio.sources.metadata import find_caption
 from solfa.data.attributes import CAPTION
-from solfa.data.sources.clip_source import ClipSource, SourceClip
+from solfa.data.sources.clip_source import ClipSource, SourceClip, anticipate_clips, files_of_source
 from solfa.data.table.clip_table import ClipTable
+from solfa.store.remote_files import RemoteFiles
 
 
 @dataclass(frozen=True)
@@ -103,3 +104,9 @@ class JoinedClips:
 
     def __getitem__(self, index: int, /) -> JoinedClip:
         return JoinedClip(self._source[index], self._joined, index)
+
+    def anticipate(self, indices: Sequence[int]) -> None:
+        anticipate_clips(self._source, indices)
+
+    def remote_files(self) -> RemoteFiles | None:
+        return files_of_source(self._source)

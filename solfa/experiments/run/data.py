@@ -20,6 +20,7 @@ from solfa.errors import ConfigError
 from solfa.experiments.processes.ddp import RUN
 from solfa.files.digest import value_sha256
 from solfa.files.printable_names import escape_path
+from solfa.files.stores.place import expand_place
 from solfa.files.whole_files import replace_atomically
 from solfa.solvers.config import SolverConfig
 from solfa.store.layout import manifests
@@ -61,7 +62,7 @@ def pinned(dset: Dset, before: Dset | None) -> Dset:
     known = [source for sources in stages for source in sources if source.manifest is not None]
 
     def pin(source: Source) -> Source:
-        states = manifests(Path(source.path).expanduser())
+        states = manifests(expand_place(source.path))
         if not states:
             return source
         old = next((old for old in known if _leaves_open(source, old) == source), None)

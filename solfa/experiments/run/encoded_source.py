@@ -43,6 +43,7 @@ from solfa.experiments.run.token_folder import (
 )
 from solfa.files.digest import value_sha256
 from solfa.files.printable_names import escape_path
+from solfa.files.stores.place import Place, expand_place
 from solfa.spelling import plural
 from solfa.store.failed_recordings import counted
 from solfa.store.layout import is_dataset, manifests, read_info
@@ -69,13 +70,13 @@ def prepare_dset(dset: Dset, cache_dir: str | Path, listener: Listener | None = 
 
 def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = None) -> Source:
     """Turn a source into a Solfa dataset, encoding its audio if there is no dataset of it yet."""
-    path = Path(source.path).expanduser()
+    path = expand_place(source.path)
     if is_dataset(path):
         _refuse_audio_settings(source, path)
         return source
-    recordings = open_source(path, audio_root=_folder(source.audio_root))
+    recordings = open_source(str(path), audio_root=_folder(source.audio_root))
     listed = listed_versions(recordings)
-    tokens = tokens_in(path) if path.is_dir() and not listed else None
+    tokens = tokens_in(path) if isinstance(path, Path) and path.is_dir() and not listed else None
     if tokens is not None:
         return _as_dataset(source, import_as_source(source, tokens, cache_dir))
     codec = _codec_of_audio(source, path)
@@ -88,12 +89,12 @@ def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = 
 
 def find_encoded(source: Source, cache_dir: Path) -> Source | None:
     """Find the Solfa dataset of a source, and write nothing; None if something has to be encoded or imported first."""
-    path = Path(source.path).expanduser()
+    path = expand_place(source.path)
     if is_dataset(path):
         _refuse_audio_settings(source, path)
         return source
-    listed = listed_versions(open_source(path, audio_root=_folder(source.audio_root)))
-    tokens = tokens_in(path) if path.is_dir() and not listed else None
+    listed = listed_versions(open_source(str(path), audio_root=_folder(source.audio_root)))
+    tokens = tokens_in(path) if isinstance(path, Path) and path.is_dir() and not listed else None
     if tokens is not None:
         dataset = place_of_source(source, tokens, cache_dir)
         return _as_dataset(source, dataset) if manifests(dataset) else None
@@ -101,7 +102,7 @@ def find_encoded(source: Source, cache_dir: Path) -> Source | None:
     beside = None if source.use_pre_encoded is False else _dataset_beside(path, codec, source.segment_seconds, listed)
     if beside is not None:
         return _as_dataset(source, beside)
-    tokens = None if source.use_pre_encoded is False else tokens_beside(path)
+    tokens = tokens_beside(path) if isinstance(path, Path) and source.use_pre_encoded is not False else None
     places = [] if tokens is None else [place_for_audio(source, codec, tokens, cache_dir)]
     for dataset in (*places, cache_path(source, cache_dir)):
         if is_dataset(dataset) and read_status(dataset).is_finished:
@@ -110,14 +111,14 @@ def find_encoded(source: Source, cache_dir: Path) -> Source | None:
     return None
 
 
-def _codec_of_audio(source: Source, path: Path) -> str:
+def _codec_of_audio(source: Source, path: Place) -> str:
     if source.codec is None:
         raise ConfigError(
-            f"{escape_path(path)}: this is audio, and encoding it takes a codec; set e.g. codec: encodec_32khz, "
+            f"{escape_path(str(path))}: this is audio, and encoding it takes a codec; set e.g. codec: encodec_32khz, "
             "or give a Solfa dataset (a folder with dataset.json)"
         )
     if source.manifest is not None:
-        raise ConfigError(f"{escape_path(path)}: this is audio, which has no manifest; set manifest to null")
+        raise ConfigError(f"{escape_path(str(path))}: this is audio, which has no manifest; set manifest to null")
     return source.codec
 
 
@@ -130,8 +131,8 @@ def _from_cache(
     listener: Listener | None,
 ) -> Source:
     """Use the cached dataset of some audio, which may begin with arrays found beside it; encode what it lacks."""
-    path = Path(source.path).expanduser()
-    tokens = None if source.use_pre_encoded is False else tokens_beside(path)
+    path = expand_place(source.path)
+    tokens = tokens_beside(path) if isinstance(path, Path) and source.use_pre_encoded is not False else None
     imported = None if tokens is None else import_for_audio(source, codec, tokens, recordings, cache_dir)
     dataset = imported or cache_path(source, cache_dir)
     planned = planned_versions(dataset) if is_dataset(dataset) else {}
@@ -142,7 +143,8 @@ def _from_cache(
     elif source.use_pre_encoded is True:
         lacking = f"{_counted(found.new)} not encoded" if planned else "nothing that was encoded from it"
         raise ConfigError(
-            f"{escape_path(path)}: use_pre_encoded is true, but found {lacking}; set it to auto to encode the rest now"
+            f"{escape_path(str(path))}: use_pre_encoded is true, but found {lacking}; set it to auto to encode the "
+            "rest now"
         )
     else:
         _encode(source, codec, path, dataset, listed, listener)
@@ -159,7 +161,8 @@ def _as_dataset(source: Source, dataset: Path, left_out: Sequence[str] = ()) -> 
 
 def cache_path(source: Source, cache_dir: Path) -> Path:
     """Name the cached dataset of some audio after the audio, the codec and the segment length."""
-    path, root = Path(source.path).expanduser().resolve(), _folder(source.audio_root)
+    where, root = expand_place(source.path), _folder(source.audio_root)
+    path = where.resolve() if isinstance(where, Path) else Path(str(where))
     codec = None if source.codec is None else str(absolute_spec(source.codec))
     place = None if root is None else escape_path(root.resolve())
     key = value_sha256([escape_path(path), codec, source.segment_seconds, place])
@@ -170,7 +173,7 @@ def _folder(path: str | None) -> Path | None:
     return None if path is None else Path(path).expanduser()
 
 
-def _refuse_audio_settings(source: Source, path: Path) -> None:
+def _refuse_audio_settings(source: Source, path: Place) -> None:
     for name in ("segment_seconds", "audio_root"):
         if getattr(source, name) is not None:
             raise ConfigError(f"{path}: {name} applies to audio, but this is a Solfa dataset; set it to null")
@@ -184,7 +187,9 @@ def _refuse_audio_settings(source: Source, path: Path) -> None:
         )
 
 
-def _dataset_beside(path: Path, codec: str, segment_seconds: float | None, listed: Versions) -> Path | None:
+def _dataset_beside(path: Place, codec: str, segment_seconds: float | None, listed: Versions) -> Path | None:
+    if not isinstance(path, Path):
+        return None
     absolute = path.absolute()
     names = (f"{absolute.name}.solfa", f"{absolute.stem}.solfa")
     found = sorted(absolute.parent.glob("*.solfa"), key=lambda place: (place.name not in names, place.name))
@@ -227,13 +232,15 @@ def _settle_outdated(source: Source, dataset: Path, found: Differences) -> list[
     return outdated if source.outdated == "leave_out" else []
 
 
-def _encode(source: Source, codec: str, path: Path, dataset: Path, listed: Versions, listener: Listener | None) -> None:
+def _encode(
+    source: Source, codec: str, path: Place, dataset: Path, listed: Versions, listener: Listener | None
+) -> None:
     log.info("%s: encoding %s with %s", dataset, path, codec)
     is_small = sum(size for size, _ in listed.values()) < SMALL_BYTES
     comes_with_solfa = isinstance(NAMES.get(parse_spec(codec).head), BuiltIn | WaveformClasses)
     with _one_thread():
         report = encode(
-            path,
+            str(path),
             dataset,
             codec=load_codec(codec) if is_small and comes_with_solfa else codec,
             segment_seconds=source.segment_seconds,
