@@ -1,6 +1,6 @@
-"""The `model_config.json` of stable-audio-tools, as far as Solfa runs it: oobleck and dac with the bottlenecks vae,
-tanh, l2_norm and wasserstein, dac + dac_rvq, and seanet + rvq.
+"""The `model_config.json` of stable-audio-tools, as far as Solfa runs it.
 
+That is oobleck and dac with the bottlenecks vae, tanh, l2_norm and wasserstein, dac + dac_rvq, and seanet + rvq.
 Defaults are those of stable-audio-tools. A field that would change the numbers in an unsupported way is refused.
 """
 
