@@ -190,7 +190,9 @@ def import_(
             on_clip=bar,
         )
     failed = f", {report.num_failed} failed" if report.num_failed else ""
-    console.print(f"{plural(report.num_clips, 'clip')}{failed} from {visible(report.layout)} in {visible(str(report.dataset))}")
+    console.print(
+        f"{plural(report.num_clips, 'clip')}{failed} from {visible(report.layout)} in {visible(str(report.dataset))}"
+    )
     print_failures([(failure.id, failure.error) for failure in report.failures])
     for note in report.notes:
         console.print(f"  [dim]{visible(note)}[/]", soft_wrap=True, highlight=False)
