@@ -56,7 +56,7 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector away from what was imported, which stays: it took a tenth of the processor's time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    gc.set_threshold(20_000, 20, 20)
 
 
 def seed_all(config: pytest.Config) -> None:
