@@ -116,7 +116,7 @@ class Pretrained:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedCodec:
     """An experiment that trains a codec, in its folder."""
 
     folder: Path
@@ -201,7 +201,7 @@ def _resolve(head: str) -> Reference:
         return NAMES[head]
     path = Path(resolve_path(head, load_environment(os.environ)) if head.startswith("//") else head).expanduser()
     if path.is_dir() and any((path / name).is_file() for name in (ARGV, BEST)):
-        return Trained(path.absolute())
+        return TrainedCodec(path.absolute())
     if path.is_dir():
         return Pretrained(path.absolute())
     if path.is_file():
