@@ -65,6 +65,7 @@ def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store_tones(tmp_path_factory.mktemp("data") / "tones.solfa", codec, shortest=300, apart_hz=11, decay=4)
 
 
+@pytest.mark.slow
 def test_it_learns_to_reconstruct(tones: Path, tmp_path: Path) -> None:
     solver = solver_of(tmp_path, values_for(tones, adversarial=None, optim__updates_per_epoch=30))
     before = solver.run_stage("valid")
