@@ -23,6 +23,7 @@ from solfa.files.printable_names import escape_path
 from solfa.files.stores.place import expand_place
 from solfa.files.whole_files import replace_atomically
 from solfa.solvers.config import SolverConfig
+from solfa.spelling import plural
 from solfa.store.layout import manifests
 from solfa.store.schema import DatasetInfo
 from solfa.xp.layout import LAST, PREPARED
@@ -151,7 +152,7 @@ class LoggedProgress:
 
     def planning(self, recordings: int) -> None:
         """Log how many recordings have been read so far."""
-        self._tell("reading the audio: %d recordings so far", recordings)
+        self._tell("reading the audio: %s so far", plural(recordings, "recording"))
 
     def loading(self, encoders: int) -> None:
         """Start the clock: the encoders are loading."""

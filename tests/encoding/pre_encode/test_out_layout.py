@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solfa.encoding.pre_encode.items import Slot
 from solfa.encoding.pre_encode import out_layout
+from solfa.encoding.pre_encode.items import Slot
 from solfa.encoding.pre_encode.out_layout import DETAILS, RankFolder, at_work, claim_folder, read_details
 from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError, StoreError
