@@ -20,6 +20,9 @@ from solfa.spelling import plural
 
 Side = Literal["train", "valid"]
 
+OTHER_DATA = "dset.valid=DATASET dset.hold_out=null"
+"""What to type for a run that validates on data of its own."""
+
 _SEGMENT = re.compile(r"(@\d{5,}\.\d{3})?(#\d+)?$")
 
 
@@ -81,13 +84,13 @@ def on_side(ids: Sequence[str], hold_out: HoldOut, side: Side) -> Bool[np.ndarra
         there = f"{plural(len(counts), 'recording')} with {plural(len(ids), 'clip')}"
         if len(counts) == 1:
             raise ConfigError(
-                f"hold_out: there is only {there}, and recordings are held out whole; name a dataset for valid with "
-                "dset.valid, or train on more recordings"
+                f"hold_out: there is only {there}, and recordings are held out whole; train on more recordings, or "
+                f"name other data to validate on: {OTHER_DATA}"
             )
         enough = hold_out.least_fraction(counts)
         advice = "change the size" if held or enough is None else f"set dset.hold_out.fraction={enough:g}"
         raise ConfigError(
-            f"hold_out: {size} takes {taken} of {there}, but both sides need some; {advice}, or name a dataset for "
-            "valid with dset.valid"
+            f"hold_out: {size} takes {taken} of {there}, but both sides need some; {advice}, or name other data to "
+            f"validate on: {OTHER_DATA}"
         )
     return np.array([(recording in held) == (side == "valid") for recording in recordings], bool)

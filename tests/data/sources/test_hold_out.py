@@ -91,7 +91,7 @@ def test_a_fraction_that_takes_none_is_answered_with_one_that_does(number: int) 
 
 
 def test_of_one_recording_no_part_can_be_held_out() -> None:
-    with pytest.raises(ConfigError, match=r"1 recording with 3 clips.*dset\.valid") as raised:
+    with pytest.raises(ConfigError, match=r"1 recording with 3 clips.*dset\.valid=.*dset\.hold_out=null") as raised:
         on_side(ids_of(1), HoldOut(fraction=0.05), "train")
     assert "fraction" not in str(raised.value)
 
