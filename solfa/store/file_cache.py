@@ -171,9 +171,13 @@ class FileCache:
             return
         import fcntl
 
-        with (self.folder.parent / "lock").open("w") as lock:
+        # In a folder that several people use, a link in the lock's place is not written through.
+        lock = os.open(self.folder.parent / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(lock)
 
 
 def files_to_remove(

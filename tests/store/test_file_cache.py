@@ -118,6 +118,20 @@ def test_files_of_others_are_not_counted_and_not_removed(files: list[Wanted], tm
     assert (cache.folder / "thesis.txt").exists() and len(cache.kept()) == 1
 
 
+def test_nothing_is_written_through_links_that_somebody_put_into_the_cache(files: list[Wanted], tmp_path: Path) -> None:
+    cache = FileCache(tmp_path / "cache/objects", 1 << 20)
+    cache.folder.mkdir(parents=True)
+    theirs = tmp_path / "thesis.txt"
+    theirs.write_text("mine")
+    for place in (tmp_path / "cache/lock", cache.folder / f"{files[1].name}.part", cache.folder / files[2].name):
+        place.symlink_to(theirs)
+    assert cache.fetch(files[0]) is None
+    (tmp_path / "cache/lock").unlink()
+    os.utime(theirs, (0, 0))
+    assert all(cache.fetch(file) is not None for file in files[:3])
+    assert theirs.read_text() == "mine"
+
+
 def test_its_place_and_size_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("SOLFA_CACHE_BYTES", "1.5GB")

@@ -18,6 +18,7 @@ from solfa.config import nearest
 from solfa.errors import ConfigError
 from solfa.experiments.compose.audiocraft_names import choice_here, keys_here
 from solfa.experiments.compose.state_spaces_names import names_here
+from solfa.files.stores.place import is_url
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -62,7 +63,9 @@ def parse_override(text: str) -> "Override":
     try:
         return parser.parse_override(text)
     except HydraException as error:
-        key, _, value = text.partition("=")
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"{text}: expected KEY=VALUE, found no =; {_without_key(text)}") from None
         quoted = f"{key}={QuotedString(value, Quote.double).with_quotes()}"
         try:
             parser.parse_override(quoted)
@@ -71,6 +74,13 @@ def parse_override(text: str) -> "Override":
             hint = ""
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"{text}: expected KEY=VALUE in Hydra's syntax ({reason}){hint}") from None
+
+
+def _without_key(text: str) -> str:
+    """Say what somebody may have meant who typed a value alone."""
+    if text.rstrip("/").endswith(".solfa") or Path(text).exists() or is_url(text):
+        return f"to train on it, type dset.train={text}"
+    return f"type solver={text} if it is a solver, or dset.train={text} if it is your data"
 
 
 def check_overrides(texts: Sequence[str], groups: Groups) -> None:
