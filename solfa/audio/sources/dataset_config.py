@@ -1,9 +1,9 @@
 """The dataset JSON of stable-audio-tools: folders (`audio_dir`) and WebDataset tars, here (`wds`) or in buckets (`s3`).
 
 A `custom_metadata_module` is the user's own Python, and runs only if the user trusts it: the config may come from
-somebody else. It is called once per recording, while the source is listed, with what stable-audio-tools passes it:
-`info` (path, relpath, sample_rate, seconds_total, ...) and `audio`, a tensor at the model's rate and channels, which is
-decoded only if the function uses it.
+somebody else. It is called once per recording, while the source is listed, with what stable-audio-tools passes it for a
+recording that it need not crop: `info` (path, relpath, sample_rate, seconds_total, ...) and `audio`, a tensor at the
+model's rate and channels, which is decoded only if the function uses it.
 """
 
 import os
@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from solfa.audio.probe import probe
 from solfa.audio.recording import AudioSource, Recording
 from solfa.audio.sources.bucket import BucketSource
-from solfa.audio.sources.custom_metadata import CustomMetadata, Hearing, load_custom_metadata
+from solfa.audio.sources.custom_metadata import CustomMetadata, Excerpt, load_custom_metadata
 from solfa.audio.sources.folder import FolderSource
 from solfa.audio.sources.folder_walk import is_tar_name
 from solfa.audio.sources.location import locate_recording, uri_below
 from solfa.audio.sources.tar import BucketTarSource, TarSource, tar_fault
 from solfa.config import Config, parse_config
-from solfa.errors import ConfigError
+from solfa.errors import AudioError, ConfigError
 from solfa.files.json_objects import parse_strict
 from solfa.files.printable_names import escape_path, unescape_path
 from solfa.files.stores.bucket_store import BucketStore
@@ -62,6 +63,9 @@ class DatasetConfigSource:
 
     root: Path
     collections: tuple[Collection, ...]
+    sample_rate: int = 0
+    """At which the functions hear recordings, like the number of channels; 0 means as they are."""
+    num_channels: int = 0
 
     def recordings(self) -> Iterator[Recording]:
         for collection in self.collections:
@@ -75,19 +79,17 @@ class DatasetConfigSource:
 
     def heard_by(self, sample_rate: int, num_channels: int) -> "DatasetConfigSource":
         """Let the functions hear recordings at a model's rate and channels."""
-        hearing = Hearing(sample_rate, num_channels)
-        collections = (
-            replace(collection, custom_metadata=replace(collection.custom_metadata, hearing=hearing))
-            if collection.custom_metadata
-            else collection
-            for collection in self.collections
-        )
-        return replace(self, collections=tuple(collections))
+        return replace(self, sample_rate=sample_rate, num_channels=num_channels)
 
     def _describe(self, collection: Collection, recording: Recording, base: Place) -> Recording | None:
         if collection.custom_metadata is None or recording.error is not None:
             return recording
-        return collection.custom_metadata.describe(recording, locate_recording(base, recording))
+        location = locate_recording(base, recording)
+        try:
+            excerpt = Excerpt.whole(location, probe(location), self.sample_rate, self.num_channels)
+        except AudioError as error:
+            return replace(recording, error=str(error))
+        return collection.custom_metadata.describe(recording, recording.member or recording.uri, excerpt)
 
 
 def _uri(root: Path, base: Place, recording: Recording) -> str:

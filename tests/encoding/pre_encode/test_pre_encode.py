@@ -164,6 +164,25 @@ def test_metadata_reaches_the_items_and_what_is_not_json_is_named_there(run, rea
     assert "bad is a object" in facts["metadata_error"]
 
 
+def test_the_function_gets_every_item_as_the_model_does(run, read, wav, dataset_config):
+    audio = wav("long.wav", 18_000)
+    dataset_config(
+        "def get_custom_metadata(info, audio):\n"
+        "    heard = {name: info[name] for name in ('timestamps', 'seconds_start', 'seconds_total', 'sample_rate')}\n"
+        "    valid = audio[:, info['padding_mask'].bool()]\n"
+        "    assert not audio[:, valid.shape[1]:].any()\n"
+        "    return {'heard': heard, 'shape': audio.shape, 'samples': valid, '__reject__': 0 < heard['timestamps'][0] < 0.5}\n"
+    )
+    assert run().items == 2
+    first, last = (facts for _, facts in read().values())
+    for facts, (start, stop) in ((first, (0, 8000)), (last, (16_000, 18_000))):
+        assert facts["shape"] == [1, 8000]
+        assert np.array_equal(np.float32(facts["samples"]), audio[:, start:stop])
+        expected = {"timestamps": [start / 18_000, stop / 18_000], "seconds_start": start // 16_000}
+        assert facts["heard"] == expected | {"seconds_total": 2, "sample_rate": 16_000}
+        assert facts["heard"].items() <= facts.items()
+
+
 def test_a_limit_takes_the_first_batches_of_the_same_order(run, read, wav):
     for name in "abcde":
         wav(f"{name}.wav", 4000)
