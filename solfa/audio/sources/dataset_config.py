@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationInfo, field_validator
+
 from solfa.audio.probe import probe
 from solfa.audio.recording import AudioSource, Recording
 from solfa.audio.sources.bucket import BucketSource
@@ -40,12 +42,31 @@ class DatasetEntry(Config):
 
 
 class DatasetConfig(Config):
-    """A dataset config; `random_crop` and `drop_last` only concern training, so they change nothing here."""
+    """A dataset config; what only concerns training, as most of its settings do, changes nothing here."""
 
-    dataset_type: Literal["audio_dir", "wds", "s3", "pre_encoded"]
+    dataset_type: Literal["audio_dir", "wds", "s3"]
     datasets: tuple[DatasetEntry, ...]
     random_crop: bool = True
     drop_last: bool = True
+    epoch_steps: int | None = None
+    resampled_shards: bool | None = None
+    latent_crop_length: int | None = None
+    pre_encoded: bool = False
+    remove_silence: bool = False
+    silence_threshold: tuple[float, ...] = ()
+    max_silence_duration: float | None = None
+    volume_norm: bool = False
+    volume_norm_param: tuple[float, ...] = ()
+
+    @field_validator("remove_silence", "volume_norm")
+    @classmethod
+    def _leave_audio_alone(cls, value: bool, field: ValidationInfo) -> bool:
+        if value:
+            raise ValueError(
+                "expected false, because audio is encoded as it is; change the files first, and leave "
+                f"{field.field_name} out"
+            )
+        return value
 
 
 @dataclass(frozen=True)
@@ -112,9 +133,9 @@ def open_dataset_config(path: Path, audio_root: Path | None, *, trust_code: bool
     except (OSError, ValueError) as error:
         raise ConfigError(f"{where}: expected a stable-audio-tools dataset config, found: {error}") from None
     values.setdefault("datasets", ())
-    config = parse_config(DatasetConfig, values, where)
-    if config.dataset_type == "pre_encoded":
+    if values.get("dataset_type") == "pre_encoded" or values.get("pre_encoded") is True:
         raise ConfigError(f"{where}: contains latents that are already encoded; load them with `solfa import`")
+    config = parse_config(DatasetConfig, values, where)
     if not config.datasets:
         raise ConfigError(f"{where}: datasets: expected at least one entry with an id and a path, found none")
     ids = [entry.id for entry in config.datasets]

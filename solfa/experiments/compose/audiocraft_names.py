@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
 
 _AUDIO = "dset=audio/default dset.train=music.solfa, or dset.train.path=FOLDER and dset.train.codec=encodec_32khz"
-_NO_TASK = "not a task; the closest is solver=lm/base"
-_NO_CONDITION = "not a condition; the closest is conditioner=text"
+_NO_NOTES = "conditioner=text; Solfa has no conditions on chords, drums or melodies"
 
 _CHOICES: Mapping[str, Mapping[str, str]] = {
     "solver": {
@@ -19,17 +18,21 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
         "compression/encodec_base_24khz": "solver=compression/base model=codec/encodec_24khz",
         "compression/default": "solver=compression/base",
         "compression/encodec_*": "solver=compression/base",
-        "diffusion/*": _NO_TASK,
-        "jasco/*": _NO_TASK,
-        "magnet/*": _NO_TASK,
-        "musicgenstem/*": _NO_TASK,
-        "watermark/*": _NO_TASK,
+        "diffusion/*": "solver=flow/base, on the latents of a dataset; Solfa has no diffusion from codes",
+        "jasco/*": f"solver=flow/base {_NO_NOTES}",
+        "magnet/*": "solver=lm/base conditioner=text; Solfa has no masked models",
+        "musicgenstem/*": "solver=lm/base conditioner=text; Solfa has no models of stems",
+        "watermark/*": "not a task: Solfa trains no watermarks",
     },
     "conditioner": {
         "text2music": "conditioner=text",
         "text2sound": "conditioner=text",
-        "*2music": _NO_CONDITION,
-        "jasco_*": _NO_CONDITION,
+        "chroma*": "conditioner=text; Solfa has no melody conditions",
+        "clap*": "conditioner=text; Solfa has no joint embeddings of text and audio",
+        "style*": "conditioner=text; Solfa has no style conditions",
+        "chords*": _NO_NOTES,
+        "drums*": _NO_NOTES,
+        "jasco_*": _NO_NOTES,
     },
     "dset": {
         "audio/musiccaps_32khz": "dset=mot/musiccaps",
