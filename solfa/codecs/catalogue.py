@@ -136,7 +136,7 @@ class StableAudio:
         rest = dict(options)
         weights = rest.pop("checkpoint", None)
         if not isinstance(weights, str | Path):
-            raise ConfigError(f"codec {self.config_path}: checkpoint: missing; add the weights as checkpoint=PATH")
+            raise ConfigError(f"codec {self.config_path}: weights missing; give their file as `checkpoint=PATH`")
         path = Path(weights).expanduser().absolute()
         checkpoint = Checkpoint(
             self.config_path.stem,
