@@ -164,7 +164,7 @@ class LoggedProgress:
         left = (seconds - done.seconds) / rate if rate else 0.0
         self._tell("encoding: %d of %d clips, %.1fx real time, %.0f s left", done.clips, clips, rate, left)
 
-    def _tell(self, text: str, *values: float) -> None:
+    def _tell(self, text: str, *values: float | str) -> None:
         if time.monotonic() - self._told >= self._seconds_between:
             self._told = time.monotonic()
             logger.info(text, *values)
