@@ -35,7 +35,7 @@ Uses = Mapping[str, float]
 NOT_PLANNED: Uses = {}
 
 
-class Kept(NamedTuple):
+class CachedFile(NamedTuple):
     """A file of the cache."""
 
     name: str
@@ -135,7 +135,7 @@ class FileCache:
         """Remove a file, because it is not what it should be."""
         (self.folder / wanted.name).unlink(missing_ok=True)
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[CachedFile]:
         """List what is here and what is on its way."""
         found = []
         with suppress(FileNotFoundError), os.scandir(self.folder) as entries:
@@ -143,7 +143,7 @@ class FileCache:
                 if _NAME.fullmatch(entry.name):
                     with suppress(FileNotFoundError):
                         status = entry.stat(follow_symlinks=False)
-                        found.append(Kept(entry.name, status.st_size, status.st_mtime))
+                        found.append(CachedFile(entry.name, status.st_size, status.st_mtime))
         return found
 
     def _make_room(self, wanted: Wanted, use: float, uses: Uses) -> bool:
@@ -181,7 +181,7 @@ class FileCache:
 
 
 def files_to_remove(
-    kept: list[Kept], needed: int, max_bytes: int, use: float, uses: Uses, now: float
+    kept: list[CachedFile], needed: int, max_bytes: int, use: float, uses: Uses, now: float
 ) -> list[str] | None:
     """Choose what goes to make room: first what nobody plans to use, the oldest first, then what is used last.
 

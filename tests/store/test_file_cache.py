@@ -10,7 +10,7 @@ import pytest
 
 from solfa.errors import ConfigError, StoreError
 from solfa.files import LocalStore
-from solfa.store.file_cache import FileCache, Kept, Wanted, files_to_remove
+from solfa.store.file_cache import CachedFile, FileCache, Wanted, files_to_remove
 
 
 def wanted(store: LocalStore, key: str) -> Wanted:
@@ -42,7 +42,12 @@ def test_what_was_used_longest_ago_goes_first(files: list[Wanted], tmp_path: Pat
 
 
 def test_with_a_plan_only_what_is_used_later_goes() -> None:
-    kept = [Kept("a", 10, 0.0), Kept("b", 10, 0.0), Kept("c", 10, 0.0), Kept("mine.part", 10, 1e9)]
+    kept = [
+        CachedFile("a", 10, 0.0),
+        CachedFile("b", 10, 0.0),
+        CachedFile("c", 10, 0.0),
+        CachedFile("mine.part", 10, 1e9),
+    ]
     uses = {"a": 5.0, "b": 9.0}
 
     def going(needed: int, use: float) -> list[str] | None:
@@ -54,7 +59,7 @@ def test_with_a_plan_only_what_is_used_later_goes() -> None:
     assert going(20, 9) is None
     assert going(30, 7) is None
     assert files_to_remove(kept, 41, 40, 1, uses, now=1e9) is None
-    busy = [Kept("somebody's", 40, 1e9 - 5)]
+    busy = [CachedFile("somebody's", 40, 1e9 - 5)]
     assert files_to_remove(busy, 10, 40, 1, uses, now=1e9) is None
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from solfa.config import nearest
 from solfa.errors import ConfigError
 from solfa.experiments.compose.audiocraft_names import choice_here, keys_here
+from solfa.experiments.compose.foreign_keys import ADAPTER_SCRIPTS, answer_keys
 from solfa.experiments.compose.state_spaces_names import names_here
 from solfa.files.stores.place import is_url
 
@@ -203,7 +204,7 @@ def answer_unknown(sentence: str, texts: Sequence[str], base: Mapping[str, Any])
 
     The names of other programs come first, then the same name in another place, then similar letters.
     """
-    if answers := [*names_here(texts), *keys_here(texts)]:
+    if answers := [*names_here(texts), *keys_here(texts), *answer_keys(ADAPTER_SCRIPTS, texts)]:
         return "; ".join(answers)
     texts = [text for text in texts if key_of(text).partition(".")[0] in sentence]
     if elsewhere := same_name_elsewhere(texts, base):
