@@ -10,6 +10,7 @@ If a dataset can be used as it is, the codec is not loaded. The log says what is
 """
 
 import logging
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.dataset_config import UntrustedCode
 from solfa.codecs.catalogue import NAMES, BuiltIn, WaveformClasses, load_codec
 from solfa.codecs.same_codec import absolute_spec, is_same_codec
 from solfa.codecs.spec import parse_spec
@@ -74,7 +76,7 @@ def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = 
     if is_dataset(path):
         _refuse_audio_settings(source, path)
         return source
-    recordings = open_source(str(path), audio_root=_folder(source.audio_root))
+    recordings = _recordings(source, path)
     listed = listed_versions(recordings)
     tokens = tokens_in(path) if isinstance(path, Path) and path.is_dir() and not listed else None
     if tokens is not None:
@@ -93,7 +95,7 @@ def find_encoded(source: Source, cache_dir: Path) -> Source | None:
     if is_dataset(path):
         _refuse_audio_settings(source, path)
         return source
-    listed = listed_versions(open_source(str(path), audio_root=_folder(source.audio_root)))
+    listed = listed_versions(_recordings(source, path))
     tokens = tokens_in(path) if isinstance(path, Path) and path.is_dir() and not listed else None
     if tokens is not None:
         dataset = place_of_source(source, tokens, cache_dir)
@@ -109,6 +111,19 @@ def find_encoded(source: Source, cache_dir: Path) -> Source | None:
             found = compare_recordings(listed, planned_versions(dataset))
             return None if found.new else _as_dataset(source, dataset, _settle_outdated(source, dataset, found))
     return None
+
+
+def _recordings(source: Source, path: Place) -> AudioSource:
+    """Open the audio of a source; settings may come from anywhere, so they never make code run."""
+    try:
+        return open_source(str(path), audio_root=_folder(source.audio_root))
+    except UntrustedCode as refused:
+        encoded = path.with_suffix(".solfa").name if isinstance(path, Path) else "music.solfa"
+        codec = f" --codec {shlex.quote(source.codec)}" if source.codec else ""
+        raise ConfigError(
+            f"{refused.found}, and training does not run it; read it, and if you trust it, type `solfa encode "
+            f"{shlex.quote(str(path))} {shlex.quote(encoded)}{codec} --trust-code`, and train with dset.train={encoded}"
+        ) from None
 
 
 def _codec_of_audio(source: Source, path: Place) -> str:
