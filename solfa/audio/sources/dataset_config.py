@@ -31,7 +31,7 @@ from solfa.files.stores.object_file import ObjectFile
 from solfa.files.stores.place import Place, is_url, read_place
 
 
-class UntrustedCode(ConfigError):
+class UntrustedCodeError(ConfigError):
     """A dataset config names code, and nobody said that it may run."""
 
     def __init__(self, found: str) -> None:
@@ -165,7 +165,7 @@ def _open_collection(
     here = f"{where}: dataset {entry.id!r}"
     custom = _find(entry.custom_metadata_module, bases, here) if entry.custom_metadata_module else None
     if custom is not None and not trust_code:
-        raise UntrustedCode(
+        raise UntrustedCodeError(
             f"{here}: its custom_metadata_module {escape_path(custom.absolute())} is code that would run here"
         )
     custom_metadata = None if custom is None else load_custom_metadata(custom, here)

@@ -19,7 +19,7 @@ import torch
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
-from solfa.audio.sources.dataset_config import UntrustedCode
+from solfa.audio.sources.dataset_config import UntrustedCodeError
 from solfa.codecs.catalogue import NAMES, BuiltIn, WaveformClasses, load_codec
 from solfa.codecs.same_codec import absolute_spec, is_same_codec
 from solfa.codecs.spec import parse_spec
@@ -117,7 +117,7 @@ def _recordings(source: Source, path: Place) -> AudioSource:
     """Open the audio of a source; settings may come from anywhere, so they never make code run."""
     try:
         return open_source(str(path), audio_root=_folder(source.audio_root))
-    except UntrustedCode as refused:
+    except UntrustedCodeError as refused:
         encoded = path.with_suffix(".solfa").name if isinstance(path, Path) else "music.solfa"
         codec = f" --codec {shlex.quote(source.codec)}" if source.codec else ""
         raise ConfigError(

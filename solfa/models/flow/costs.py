@@ -1,6 +1,7 @@
-"""What training a flow model costs per frame, in numbers kept and operations, at least; for networks without numbers, too.
+"""What training a flow model costs per frame, in numbers kept and operations, at least.
 
-Counted is what every layer does with every frame. Conditions, memory tokens and what happens once per clip are left out.
+Counted is what every layer does with every frame. Conditions, memory tokens and what happens once per clip are left
+out. Only shapes are read, so a network on the meta device will do.
 """
 
 from collections.abc import Iterator
