@@ -71,9 +71,13 @@ class RayExecutor:
     ) -> None:
         self._ray: Ray = import_ray()
         self._is_ours = connect(self._ray, address)
-        nodes = [node["Resources"] for node in alive_nodes(self._ray)]
-        self._share = choose_share(device, cpus, gpus, nodes)
-        self.encoders = choose_encoders(self._share, num_encoders, num_workers, nodes)
+        try:
+            nodes = [node["Resources"] for node in alive_nodes(self._ray)]
+            self._share = choose_share(device, cpus, gpus, nodes)
+            self.encoders = choose_encoders(self._share, num_encoders, num_workers, nodes)
+        except BaseException:
+            self._disconnect()
+            raise
         self._paths: list[Path] = []
         self._nonce: Path | None = None
         self._live: list[_Live] = []
@@ -88,6 +92,9 @@ class RayExecutor:
     ) -> None:
         if self._nonce is not None:
             self._nonce.unlink(missing_ok=True)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._is_ours:
             self._ray.shutdown()
 
