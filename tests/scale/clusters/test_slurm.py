@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from solfa.demo.demo_paths import demo_folder
 from solfa.store.layout import committed_shards
 from tests.conftest import tree_digest
 from tests.scale.clusters.conftest import Local
@@ -152,8 +154,10 @@ def losses(folder: Path) -> list[dict[str, dict[str, float]]]:
 
 
 def test_a_grid_whose_node_dies_ends_with_the_numbers_of_an_undisturbed_one(
-    slurm: SlurmCluster, tmp_path: Path
+    slurm: SlurmCluster, tmp_path: Path, demo_recordings: Path
 ) -> None:
+    for name in ("quiet", "loud"):  # in which `//demo` need not be synthesised again
+        shutil.copytree(demo_recordings, demo_folder(tmp_path / name))
     package = tmp_path / "sweeps" / "grids"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
