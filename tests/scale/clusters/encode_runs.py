@@ -70,6 +70,10 @@ class EncodeRun:
                 continue
         return found
 
+    def writers(self) -> set[int]:
+        """List the processes that have begun to write a shard, whose names have their numbers in them."""
+        return {int(path.name.split(".")[1]) for path in (self.dest / ".tmp").glob("data-*.*.*")}
+
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()

@@ -116,7 +116,7 @@ def test_three_encoders_lost_in_one_shard_end_the_run_with_a_sentence(ray_cluste
     run = on_ray(ray_cluster, recordings, tmp_path / "music.solfa")
     killed: set[int] = set()
     while run.process.poll() is None:
-        for pid in set(run.encoders().values()) - killed:
+        for pid in run.writers() - killed:
             kill(pid)
             killed.add(pid)
         time.sleep(0.02)
