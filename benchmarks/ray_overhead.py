@@ -15,6 +15,7 @@ import hashlib
 import os
 import statistics
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from codec_speed import build, synthesise
 import solfa
 
 SHARD_SECONDS, RECORDING_SECONDS, SAMPLE_RATE = 120, 30, 24000
+LOOK_SECONDS = 0.25
 
 
 class Run(NamedTuple):
@@ -37,7 +39,7 @@ class Run(NamedTuple):
 
 
 def processes() -> dict[int, tuple[int, str, float]]:
-    """List processes: parent, command line, and CPU seconds with those of children that ended."""
+    """List processes: parent, command line and CPU seconds."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -46,32 +48,51 @@ def processes() -> dict[int, tuple[int, str, float]]:
                 command = (entry / "cmdline").read_bytes().decode(errors="replace")
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            found[int(entry.name)] = (int(fields[1]), command, sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK"))
+            found[int(entry.name)] = (int(fields[1]), command, sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK"))
     return found
 
 
-def cpu_seconds() -> float:
-    """Sum up this process, Ray's daemons, and all below them."""
+def used_by_family() -> dict[int, float]:
+    """Say what this process, Ray's daemons, and all below them have used of the processor."""
     found = processes()
-    family = {pid for pid, (_, command, _) in found.items() if "raylet" in command or "gcs_server" in command}
-    family |= {
-        pid for pid, (_, command, _) in found.items() if "/ray/dashboard/" in command or "log_monitor.py" in command
-    }
+    daemons = ("/raylet/raylet", "gcs_server", "/ray/dashboard/", "log_monitor.py")
+    family = {pid for pid, (_, command, _) in found.items() if any(daemon in command for daemon in daemons)}
     family.add(os.getpid())
     while more := {pid for pid, (parent, _, _) in found.items() if parent in family} - family:
         family |= more
-    return sum(found[pid][2] for pid in family)
+    return {pid: found[pid][2] for pid in family}
+
+
+class CpuMeter:
+    """Looks at the family several times a second: Ray does not wait for its workers, and what they used is lost."""
+
+    def __enter__(self) -> "CpuMeter":
+        self._before, self._latest = used_by_family(), {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self._thread.start()
+        return self
+
+    def _look(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            self._latest |= used_by_family()
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._latest |= used_by_family()
+        self.seconds = sum(used - self._before.get(pid, 0.0) for pid, used in self._latest.items())
 
 
 def measure(source: Path, dest: Path, codec: str, executor: str) -> Run:
-    began, cpu = time.monotonic(), cpu_seconds()
-    report = solfa.encode(source, dest, codec=codec, num_encoders=2, executor=executor, device="cpu")
-    whole = time.monotonic() - began
-    time.sleep(2)  # until Ray has taken leave of its workers
+    with CpuMeter() as meter:
+        began = time.monotonic()
+        report = solfa.encode(source, dest, codec=codec, num_encoders=2, executor=executor, device="cpu")
+        whole = time.monotonic() - began
     digest = hashlib.sha256()
     for path in sorted(path for path in dest.rglob("*") if path.is_file() and ".tmp" not in path.parts):
         digest.update(path.relative_to(dest).as_posix().encode() + path.read_bytes())
-    return Run(whole, report.encode_seconds, cpu_seconds() - cpu, digest.hexdigest())
+    return Run(whole, report.encode_seconds, meter.seconds, digest.hexdigest())
 
 
 def main() -> None:

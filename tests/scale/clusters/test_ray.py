@@ -112,7 +112,7 @@ def test_a_driver_that_is_asked_to_stop_does_so_in_order(ray_cluster, recordings
 
 
 def test_three_encoders_lost_in_one_shard_end_the_run_with_a_sentence(ray_cluster, recordings, local, tmp_path):
-    """Each encoder begins at a shard of its own, and so does whoever takes its place; two lose three there at most."""
+    """Each encoder begins at a shard of its own, and so does whoever takes its place: each loses three at most."""
     run = on_ray(ray_cluster, recordings, tmp_path / "music.solfa")
     killed: set[int] = set()
     while run.process.poll() is None:
@@ -121,7 +121,7 @@ def test_three_encoders_lost_in_one_shard_end_the_run_with_a_sentence(ray_cluste
             killed.add(pid)
         time.sleep(0.02)
     assert run.wait() == 1
-    assert 3 <= len(killed) <= 5
+    assert 3 <= len(killed) <= 6
     assert re.search(r"3 encoders were lost in shard 0000\d,", " ".join(run.errors.split())), run.errors
     on_ray(ray_cluster, recordings, run.dest).finish()
     assert tree_digest(run.dest) == local.files

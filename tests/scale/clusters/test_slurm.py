@@ -59,7 +59,7 @@ def wait_for_commits(dest: Path, number: int) -> None:
     [
         (["-N2", "-n2"], [1, 1]),
         (["-N2", "-n4"], [1, 1, 1, 1]),
-        (["-N2", "-n3", "--exclusive"], [1, 1, CORES]),
+        (["-N2", "-n3"], [1, 1, 1]),
         (["-N2", "-n2", f"-c{CORES}"], [CORES, CORES]),
     ],
     ids=lambda value: "".join(value) if isinstance(value[0], str) else "",
