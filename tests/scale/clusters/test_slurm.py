@@ -102,7 +102,7 @@ def test_tasks_of_an_array_have_a_part_each(
         int(re.search(r"\((\d+) (?:tried )?in this run", (tmp_path / f"array-{task}.out").read_text())[1])
         for task in (3, 4)
     ]
-    assert sum(tried) == local.report.new_clips and min(tried) >= local.report.new_clips // 4, tried
+    assert sum(tried) == local.report.new_clips and min(tried) > 0, tried
 
 
 def test_a_job_on_a_node_that_dies_is_requeued_and_gives_the_same_bytes(
