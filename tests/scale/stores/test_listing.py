@@ -27,7 +27,7 @@ async def main(count):
     room = asyncio.Semaphore(128)
     async def put(index):
         async with room:
-            await obstore.put_async(store, f"{index // 1000:03d}/{index:06d}.wav", b"RIFF")
+            await obstore.put_async(store, f"{index // 1000:03d}/{index:06d}.wav", b"")
     for first in range(0, count, 5000):
         await asyncio.gather(*(put(index) for index in range(first, min(count, first + 5000))))
 asyncio.run(main(int(sys.argv[2])))

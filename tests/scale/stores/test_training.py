@@ -22,8 +22,8 @@ pytestmark = pytest.mark.scale
 
 SETTINGS = (
     "solver=lm/debug",
-    "~dset.train.codec",
-    "~dset.train.segment_seconds",
+    "dset.train.codec=null",
+    "dset.train.segment_seconds=null",
     "dataset.num_workers=2",
     "optim.updates_per_epoch=12",
     "checkpoint.minutes=0.0001",
