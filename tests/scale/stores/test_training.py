@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import solfa
 from solfa.xp.state_file import read_state
 from tests.conftest import write_tone
-from tests.scale.stores.contents import copied
+from tests.scale.stores.contents import copied, processes_below
 from tests.solvers.conftest import equal
 
 pytestmark = pytest.mark.scale
@@ -74,7 +75,10 @@ def kill_when_saved(process: "subprocess.Popen[str]", dora_dir: Path, updates: i
             if (state["epoch"] - 1) * 12 + state["num_updates"] >= updates:
                 break
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
+    # The processes of a run have groups of their own.
+    for pid in (process.pid, *processes_below(process.pid, "")):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.communicate()
 
 
