@@ -126,8 +126,8 @@ class Listing:
 
     def audio(self) -> Iterator[Entry]:
         """List audio and tars in the order of their escaped names."""
-        for row in self._database.execute("SELECT key, size, etag FROM objects ORDER BY name"):
-            yield Entry(*row, modified=0.0)
+        for key, size_bytes, etag in self._database.execute("SELECT key, size, etag FROM objects ORDER BY name"):
+            yield Entry(key, size_bytes, etag, 0.0)
 
     def sidecars(self, key: str) -> list[Entry]:
         """Find what is next to an audio file."""
