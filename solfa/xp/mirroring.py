@@ -50,6 +50,7 @@ class Mirroring:
         self._store, self._folder = store, folder
         self._copied: dict[str, Stamp] = {}
         self._waiting: dict[str, _Waiting] = {}
+        self._on_its_way: dict[str, _Waiting] = {}
         self._progress = Progress(0, 0)
         self._fault: Exception | None = None
         self._is_over = False
@@ -79,7 +80,8 @@ class Mirroring:
             self._progress = progress
             for name, path in mirrored_files(self._folder).items():
                 stamp, waiting = stamp_of(path), self._waiting.get(name)
-                if stamp == (self._copied.get(name) if waiting is None else waiting.stamp):
+                newest = waiting or self._on_its_way.get(name)
+                if stamp == (self._copied.get(name) if newest is None else newest.stamp):
                     continue
                 if waiting is not None:
                     waiting.snapshot.unlink(missing_ok=True)
@@ -100,6 +102,7 @@ class Mirroring:
             with self._changed:
                 self._changed.wait_for(lambda: self._is_over or self._waiting)
                 batch, self._waiting = self._waiting, {}
+                self._on_its_way = batch
                 progress = self._progress
                 is_last = self._is_over
             self._fault = None
@@ -108,12 +111,14 @@ class Mirroring:
             except Exception as error:  # told at the end, if it stays
                 self._fault = error
                 logger.warning("the mirror is behind: %s", error)
-                self._put_back(batch)
-                # Not again at once: the store was tried for a while already.
-                with self._changed:
+            with self._changed:
+                self._on_its_way = {}
+                if self._fault is not None:
+                    self._put_back(batch)
+                    # Not again at once: the store was tried for a while already.
                     self._changed.wait_for(lambda: self._is_over, timeout=RETRY_SECONDS)
-            if is_last or (self._is_over and not self._waiting):
-                return
+                if is_last or (self._is_over and not self._waiting):
+                    return
 
     def _copy(self, batch: dict[str, _Waiting], progress: Progress) -> None:
         """Copy some files, the state last, and remove copies of states that are no longer kept."""
@@ -131,12 +136,11 @@ class Mirroring:
         write_record(self._folder, self._store, self._copied)
 
     def _put_back(self, batch: dict[str, _Waiting]) -> None:
-        with self._changed:
-            for name, waiting in batch.items():
-                if name in self._waiting or self._copied.get(name) == waiting.stamp:
-                    waiting.snapshot.unlink(missing_ok=True)
-                else:
-                    self._waiting[name] = waiting
+        for name, waiting in batch.items():
+            if name in self._waiting or self._copied.get(name) == waiting.stamp:
+                waiting.snapshot.unlink(missing_ok=True)
+            else:
+                self._waiting[name] = waiting
 
     def __enter__(self) -> "Mirroring":
         return self
