@@ -48,7 +48,9 @@ def train(
     from_sig: Annotated[
         str | None, typer.Option("-f", "--from-sig", metavar="SIG", help="Start from the overrides of this experiment.")
     ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Delete the experiment's folder and start over.")] = False,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Delete the experiment's folder, and its mirror if any, and start over.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and show what it would take; write nothing.")
     ] = False,

@@ -5,13 +5,14 @@ A solver's own config extends `SolverConfig` with its model and whatever else it
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from solfa.config import Config, nearest
 from solfa.data.batching.stage_batches import Batching
 from solfa.data.sources.dset import Dset, Stage
+from solfa.files.stores.place import expect_place
 from solfa.solvers.optim.optimizer import OptimConfig
 from solfa.solvers.watchers.protocol import LoggingConfig
 
@@ -29,6 +30,9 @@ class CheckpointConfig(Config):
     """How many of these copies to keep; None keeps all."""
     minutes: float | None = Field(default=10.0, gt=0)
     """Minutes between saves within an epoch; None saves only between stages."""
+    mirror: Annotated[str, AfterValidator(expect_place)] | None = None
+    """Where states and samples are copied after they were saved, such as s3://BUCKET/PATH; below it, a folder named
+    after the signature. A run whose folder is gone continues from there."""
 
 
 class StageConfig(Config):

@@ -96,6 +96,7 @@ class StandardSolver(BaseSolver[C]):
         """Restore the saved state, if any, and do the rest of the run."""
         self.experiment.folder.mkdir(parents=True, exist_ok=True)
         with self._signals, ExitStack() as stack:
+            stack.enter_context(self._persistence.mirroring())
             self.restore()
             if self.is_first_rank:
                 watcher = self.experiment.watcher
@@ -124,8 +125,12 @@ class StandardSolver(BaseSolver[C]):
         if self.is_first_rank:
             self.experiment.write_history(self.history)
 
+    @property
+    def _position(self) -> RunPosition:
+        return RunPosition(self.epoch, self.num_updates, self.history, self.averages)
+
     def _save(self) -> None:
-        self._persistence.save(RunPosition(self.epoch, self.num_updates, self.history, self.averages))
+        self._persistence.save(self._position)
 
     def run_epoch(self) -> None:
         """Run the stages of one epoch and keep their results."""
@@ -236,6 +241,7 @@ class StandardSolver(BaseSolver[C]):
         self._persistence.keep_copy(self.epoch - 1)
         if self.is_first_rank:
             self.experiment.write_history(self.history)
+            self._persistence.mirror(self._position)
 
     def _run_only(self, stage: Stage) -> None:
         self.epoch = max(1, self.epoch - 1)
@@ -244,6 +250,7 @@ class StandardSolver(BaseSolver[C]):
             metrics = self.run_stage(stage)
         if self.is_first_rank:
             self.experiment.write_stage(stage, self.epoch, metrics)
+            self._persistence.mirror(self._position)
 
     def _due_stages(self) -> list[Stage]:
         last = self.epoch == self.cfg.optim.epochs

@@ -29,6 +29,7 @@ from solfa.xp.failure import forget_failure, read_failure, record_failure
 from solfa.xp.layout import LAST, log_path
 from solfa.xp.lock import locked
 from solfa.xp.log_files import FILE_ONLY, log_to
+from solfa.xp.mirror import mirror_of, restore_folder, wait_until_restored
 from solfa.xp.provenance import read_software, record_start, spell_command
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,9 @@ def run_experiment(xp: XP, settings: Settings, environment: Environment) -> None
 
 def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> None:
     is_first = rank.rank == 0
+    if settings.cfg.checkpoint.mirror is not None:
+        bring_back = restore_folder if is_first else wait_until_restored
+        bring_back(mirror_of(settings.cfg.checkpoint.mirror, xp.sig), xp.folder)
     solver, cfg = settle(xp.folder, settings, xp.dora.exclude, write=is_first)
     log_to(xp.folder, rank.rank)
     overrides = " ".join(xp.argv) or "no overrides"

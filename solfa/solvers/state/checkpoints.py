@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -29,6 +30,8 @@ from solfa.solvers.optim.ema import Ema
 from solfa.solvers.optim.schedules import Schedule
 from solfa.solvers.state.registry import Registry
 from solfa.xp.layout import BEST, LAST, copied_epochs, copy_path
+from solfa.xp.mirror import Progress, mirror_of, restore_folder
+from solfa.xp.mirroring import Mirroring
 from solfa.xp.state_file import read_state, remove_leftovers, superfluous, write_state
 
 if TYPE_CHECKING:
@@ -83,6 +86,9 @@ class Persistence:
         self._best: dict[str, Any] = {"epoch": 0, "value": math.inf}
         self._started_from: Origin | None = None
         self._saved_at = time.monotonic()
+        place = kept.cfg.checkpoint.mirror
+        self._mirror = None if place is None else mirror_of(place, kept.experiment.signature)
+        self._mirroring = Mirroring(self._mirror, self._folder) if self._mirror and kept.is_first_rank else None
 
     def is_due(self) -> bool:
         """Say whether enough time has passed to save within an epoch."""
@@ -115,8 +121,18 @@ class Persistence:
         }
         if kept.is_first_rank:
             write_state(self._folder / LAST, state)
+            self.mirror(position)
         kept.fabric.barrier()
         self._saved_at = time.monotonic()
+
+    def mirror(self, position: RunPosition) -> None:
+        """Let what is new in the folder be copied to the mirror, if there is one."""
+        if self._mirroring is not None:
+            self._mirroring.update(Progress(position.epoch, position.num_updates))
+
+    def mirroring(self) -> AbstractContextManager[object]:
+        """Copy until the end of the context; everything has been copied then."""
+        return self._mirroring or nullcontext()
 
     def keep_copy(self, epoch: int) -> None:
         """Copy the last state if this epoch is to be kept, and remove surplus copies."""
@@ -160,12 +176,15 @@ class Persistence:
         kept, own = self._kept, self._folder / LAST
         if kept.is_first_rank:
             remove_leftovers(self._folder)
+        self._bring_back()
         if own.exists():
             position = self._resume(read_state(own))
+            self._begin_mirroring(Progress(position.epoch, position.num_updates))
             updates = f" after {position.num_updates} updates" if position.num_updates else ""
             where = f"epoch {position.epoch}{updates}"
             logger.info("resuming %s from its folder %s at %s", kept.experiment.signature, self._folder, where)
             return position
+        self._begin_mirroring(None)
         if kept.cfg.continue_from is not None:
             self._continue_from(kept.cfg.continue_from)
         elif kept.cfg.execute_only is not None:
@@ -174,6 +193,18 @@ class Persistence:
                 f"{self._folder}; train it first, or set continue_from"
             )
         return None
+
+    def _bring_back(self) -> None:
+        """Fetch the folder from its mirror if it is gone; all processes wait for the first."""
+        if self._mirror is None:
+            return
+        if self._kept.is_first_rank:
+            restore_folder(self._mirror, self._folder)
+        self._kept.fabric.barrier()
+
+    def _begin_mirroring(self, progress: Progress | None) -> None:
+        if self._mirroring is not None:
+            self._mirroring.begin(progress)
 
     def _resume(self, state: Mapping[str, Any]) -> RunPosition:
         kept = self._kept

@@ -33,6 +33,7 @@ class EncodeView:
         self._signals = StopSignals(lambda sentence: errors.print(sentence, highlight=False))
         self._open = ExitStack()
         self._listens = False
+        self._told = time.monotonic()
         self._bar: Bar | EncodingBar = first or Bar("planning", "recordings", has_total=False)
 
     def __enter__(self) -> "EncodeView":
@@ -60,6 +61,15 @@ class EncodeView:
         self.waiting()
         if is_new and parse_spec(info.codec).head == DEFAULT_CODEC:
             console.print(f"[dim]{DEFAULT_CODEC}: {ABOUT_DEFAULT_CODEC}[/]", highlight=False)
+
+    def listing(self, objects: int) -> None:
+        """Show how many objects of a bucket have been listed; in a file or pipe, say so every half minute."""
+        self.waiting()
+        if isinstance(self._bar, Bar):
+            self._bar(objects, note=f"{objects:,} objects listed")
+        if not errors.is_terminal and time.monotonic() - self._told >= LINE_SECONDS:
+            self._told = time.monotonic()
+            errors.print(f"planning: {objects:,} objects listed", highlight=False)
 
     def planning(self, recordings: int) -> None:
         """Show how many recordings have been scanned."""
