@@ -66,7 +66,7 @@ def velocity_on_line(
     return (b * read + a * predicted) - (a * read - b * predicted)
 
 
-def shifted(times: Float[Tensor, "*B"], shift: float) -> Float[Tensor, "*B"]:
+def shifted(times: Float[Tensor, "*B"], shift: float | Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
     """Spend more of the time near noise (`shift` above 1), as long sequences need; 0 and 1 stay where they are."""
     return shift * times / (1 + (shift - 1) * times)
 

@@ -113,8 +113,9 @@ class LMSolver(StandardSolver[LMConfig]):
         elif loaded.is_whole:
             # Its text encoder has the decoder's width, so there is no projection between them.
             projection = text_conditioner(self.network, location).output_proj
-            nn.init.eye_(projection.weight)
-            nn.init.zeros_(projection.bias)
+            if isinstance(projection, nn.Linear):
+                nn.init.eye_(projection.weight)
+                nn.init.zeros_(projection.bias)
         return told + "; everything else starts fresh"
 
     def frozen_parts(self) -> dict[str, Origin]:

@@ -269,7 +269,7 @@ def decoded_latents(model: Any, request: ClipRequest) -> tuple[torch.Tensor, Any
     generator = model.generator
     job = generator._job(request)
     batch = LatentBatch([job], generator.network.conditioners.checked([job.told]))
-    return generator._latents(batch, generator.sampling, lambda step, steps: None)[0], job
+    return generator._latents(batch, generator.sampling, lambda share: None)[0], job
 
 
 def test_a_prompt_is_continued_in_latents_exactly(trained: Path, riff: Path) -> None:
