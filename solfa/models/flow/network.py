@@ -43,6 +43,20 @@ class FlowNetwork(nn.Module):
         """Whether the network itself can be told what is known of a clip."""
         return isinstance(self.dit, StableAudio3Dit)
 
+    @property
+    def says_nothing_is_known(self) -> bool:
+        """Whether hearing that nothing of a clip is given is the same as not hearing anything."""
+        if not isinstance(self.dit, StableAudio3Dit):
+            return True
+        nothing = self.mean.new_zeros(1, self.num_channels + 1)
+        return not any(bool(block.to_local_embed(nothing).any()) for block in self.dit.dit.transformer_blocks)
+
+    def hear_nothing(self) -> None:
+        """Leave the layers that hear what is known as they are: nothing is ever given in training."""
+        if isinstance(self.dit, StableAudio3Dit):
+            for block in self.dit.dit.transformer_blocks:
+                block.to_local_embed.requires_grad_(False)
+
     def forward(
         self,
         points: Float[Tensor, "B Z T"],

@@ -112,6 +112,8 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
             self.model.mean.copy_(scale.mean[:, None])
             self.model.std.copy_(scale.std[:, None])
         self.model.trained_frames.fill_(self._row_frames())
+        if not cfg.inpainting.segments + cfg.inpainting.beginnings:
+            self.model.hear_nothing()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
