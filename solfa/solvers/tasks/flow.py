@@ -38,6 +38,7 @@ from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.plan.outline import Outline
 from solfa.solvers.standard import StandardSolver
+from solfa.solvers.tasks.shared_codecs import expect_codecs
 from solfa.solvers.tasks.shared_conditions import condition_rows, described_requests, expect_columns, refuse_packing
 
 logger = logging.getLogger(__name__)
@@ -100,6 +101,11 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
     Config: ClassVar[type[SolverConfig]] = FlowSolverConfig
     Generator = LatentModel
     reads_files: ClassVar[bool] = True
+
+    @classmethod
+    def check_start(cls, cfg: FlowSolverConfig) -> None:
+        """Refuse codecs of codes."""
+        expect_codecs(cfg.dset, "latents", "a flow model")
 
     def build_model(self) -> None:
         """Size the model to the data, and measure the scale of its latents."""
