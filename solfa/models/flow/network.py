@@ -130,7 +130,14 @@ def build_flow(
     num_channels: int,
     values_of: Callable[[str], Iterable[Any]] | None = None,
 ) -> FlowNetwork:
-    """Size a model to its data; `values_of` returns a column of the training data, to learn labels from."""
+    """Size a model to its data; `values_of` returns a column of the training data, to learn labels from.
+
+    >>> from solfa.models import ConditionsConfig, StableAudio3Config, build_flow
+    >>> size = StableAudio3Config(kind="stable_audio_3", dim=16, num_layers=1, num_heads=2, cond_dim=8)
+    >>> network = build_flow(size, ConditionsConfig(), num_channels=64)
+    >>> network.num_channels, network.hears_known
+    (64, True)
+    """
     network = FlowNetwork(config, conditions, num_channels)
     if values_of is not None:
         columns = conditions.sources
