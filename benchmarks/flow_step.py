@@ -209,7 +209,7 @@ def sampling(options: argparse.Namespace) -> None:
     """Compare drawing with the pipeline of diffusers."""
     from diffusers import AutoencoderOobleck, EDMDPMSolverMultistepScheduler, StableAudioPipeline
 
-    from solfa.models import Conditions, FlowSampling, draw_points
+    from solfa.models import Conditions, FlowSampling, draw_latents
 
     torch.set_num_threads(1)
     ours: Any = solfa_side(options)[0]
@@ -229,7 +229,7 @@ def sampling(options: argparse.Namespace) -> None:
     def here() -> None:
         with torch.inference_mode():
             told = [ours.told(Conditions(cross=part), torch.tensor([[0.0, 12.0]])) for part in (text, 0 * text)]
-        draw_points(ours, *told, options.frames, [0], settings)
+        draw_latents(ours, *told, options.frames, [0], settings)
 
     def there() -> None:
         pipe(prompt_embeds=text, audio_end_in_s=11.0, num_inference_steps=10, guidance_scale=3.0, output_type="latent")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from solfa.models.conditioners.text import TextConfig
     from solfa.models.conditioners.words import WordsConfig
     from solfa.models.flow.config import StableAudio3Config, StableAudioOpenConfig
-    from solfa.models.flow.generation import FlowSampling, draw_points
+    from solfa.models.flow.dits import FlowConditions
+    from solfa.models.flow.generation import FlowSampling, draw_latents
     from solfa.models.flow.network import FlowNetwork, build_flow
     from solfa.models.lm.conditions import Conditions
     from solfa.models.lm.generation import GenerationSettings, generate
@@ -58,7 +59,8 @@ else:
             "solfa.models.conditioners.text": ["TextConfig"],
             "solfa.models.conditioners.words": ["WordsConfig"],
             "solfa.models.flow.config": ["StableAudio3Config", "StableAudioOpenConfig"],
-            "solfa.models.flow.generation": ["FlowSampling", "draw_points"],
+            "solfa.models.flow.dits": ["FlowConditions"],
+            "solfa.models.flow.generation": ["FlowSampling", "draw_latents"],
             "solfa.models.flow.network": ["FlowNetwork", "build_flow"],
             "solfa.models.lm.conditions": ["Conditions"],
             "solfa.models.lm.generation": ["GenerationSettings", "generate"],
@@ -110,6 +112,7 @@ __all__ = [
     "CopiedFFN",
     "DmlHead",
     "DmlHeadConfig",
+    "FlowConditions",
     "FlowNetwork",
     "FlowSampling",
     "FrozenLM",
@@ -148,7 +151,7 @@ __all__ = [
     "build_flow",
     "build_mot",
     "cross_entropy",
-    "draw_points",
+    "draw_latents",
     "generate",
     "generate_classes",
     "inputs_and_targets",

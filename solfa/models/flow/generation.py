@@ -108,6 +108,29 @@ def draw_points(
     return sample(velocity, points, times, settings.sampler, new_noise, known, on_step)
 
 
+def draw_latents(
+    network: FlowNetwork,
+    conditions: FlowConditions,
+    without: FlowConditions,
+    num_frames: int,
+    seeds: Sequence[int],
+    settings: FlowSampling,
+    start: Start = NOTHING,
+) -> Float[Tensor, "B T Z"]:
+    """Draw the latents of one clip per seed; `without` are the conditions that guidance leads away from.
+
+    >>> import torch
+    >>> from solfa.models import ConditionsConfig, FlowSampling, StableAudio3Config, build_flow, draw_latents
+    >>> config = StableAudio3Config(kind="stable_audio_3", dim=32, num_layers=1, num_heads=2, cond_dim=8)
+    >>> network = build_flow(config, ConditionsConfig(), num_channels=4).eval()
+    >>> seconds = torch.tensor([[0.0, 2.0], [0.0, 2.0]])  # where each clip begins, and how long it is
+    >>> nothing = network.told(network.conditioners.null(2), seconds)
+    >>> draw_latents(network, nothing, nothing, num_frames=16, seeds=[0, 1], settings=FlowSampling(steps=2)).shape
+    torch.Size([2, 16, 4])
+    """
+    return network.restored(draw_points(network, conditions, without, num_frames, seeds, settings, start))
+
+
 def _times(network: FlowNetwork, settings: FlowSampling, begin: float, num_frames: int) -> list[float]:
     if settings.grid == "log_snr":
         return log_snr_grid(settings.steps, begin)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from solfa.models.flow.generation import FlowSampling, Start, draw_points
+from solfa.models.flow.generation import FlowSampling, Start, draw_latents
 from tests.models.flow.tiny_flow import KINDS, tiny_network
 
 FRAMES = 7
@@ -30,8 +30,7 @@ def network(request):
 def draw(network, seeds, texts=("a", "b", "c"), start=Start(), **settings):  # noqa: B008
     rows = [{"text": text} for text in texts][: len(seeds)]
     conditions = told(network, rows, torch.tensor([[0.0, 2.0]] * len(rows)))
-    points = draw_points(network, *conditions, FRAMES, seeds, FlowSampling(**{"steps": 4, **settings}), start)
-    return network.restored(points)
+    return draw_latents(network, *conditions, FRAMES, seeds, FlowSampling(**{"steps": 4, **settings}), start)
 
 
 @pytest.mark.parametrize("sampler", ["euler", "heun", "dpm++", "ping-pong"])

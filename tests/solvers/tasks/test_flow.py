@@ -16,7 +16,7 @@ from solfa.generate.latent_model import LatentBatch
 from solfa.generate.model import load_model
 from solfa.generate.options import with_options
 from solfa.generate.request import ClipRequest, Inpainting, Variation
-from solfa.models.flow.generation import FlowSampling, draw_points
+from solfa.models.flow.generation import FlowSampling, draw_latents
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.flow import FlowSolver, FlowSolverConfig
 from solfa.solvers.watchers.protocol import Watcher, Watchers
@@ -179,7 +179,7 @@ def test_a_clip_gets_the_same_draws_in_whatever_batch_it_is(latents: Path, tmp_p
     assert len(by_clip) == 3 and all(len(found) == 1 for found in by_clip.values())
 
 
-@pytest.mark.parametrize("model", [MODEL, OPEN], ids=lambda model: model["kind"])
+@pytest.mark.parametrize("model", [MODEL, pytest.param(OPEN, marks=pytest.mark.slow)], ids=lambda model: model["kind"])
 def test_run_interrupted_and_resumed_equals_an_unbroken_one(latents: Path, tmp_path: Path, model: Any) -> None:
     values = flow_values(latents, model=model)
     check_resume(tmp_path, lambda folder, watcher: solver_of(folder, values, watcher), 7)
@@ -245,7 +245,7 @@ def test_four_clips_are_learnt_by_heart_and_told_apart(tmp_path: Path) -> None:
     seconds = torch.tensor([[0.0, frames / RATE]] * 4)
     with torch.inference_mode():
         told = network.told(network.conditioners(network.conditioners.tokenize([{"text": w} for w in words])), seconds)
-    drawn = network.restored(draw_points(network, told, told, frames, [1, 2, 3, 4], FlowSampling(steps=20)))
+    drawn = draw_latents(network, told, told, frames, [1, 2, 3, 4], FlowSampling(steps=20))
     stored = torch.from_numpy(np.stack([clips[word] for word in words]))
     distances = (drawn[:, None] - stored[None]).square().mean(dim=(2, 3))
     assert distances.argmin(dim=1).tolist() == [0, 1, 2, 3]
