@@ -1,17 +1,19 @@
 """BaseSolver: what a task says about itself, and what it is built from; `StandardSolver` adds the order of things."""
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from solfa.data.batching.stage_batches import Batching, make_stage_loader
 from solfa.data.sources.stage_source import OpenedSource
 from solfa.environment.stop_signals import StopSignals
 from solfa.errors import ConfigError, SolfaError
 from solfa.generate.generator import ClipGenerator
+from solfa.models.adapters.attachment import attach
 from solfa.pretrained.origin import Origin
 from solfa.solvers.config import OpenSolverConfig, SolverConfig, Stage
 from solfa.solvers.experiment import Experiment, current_experiment
@@ -26,10 +28,14 @@ from solfa.solvers.optim.optimizer import build_schedule
 from solfa.solvers.optim.schedules import Schedule
 from solfa.solvers.plan.outline import Outline
 from solfa.solvers.plan.run_plan import tell_plan
+from solfa.solvers.state.adapter_base import expect_adapter, load_base
 from solfa.solvers.state.checkpoints import Persistence
 from solfa.solvers.state.registry import Registry, check_modules
+from solfa.spelling import plural
 
 C = TypeVar("C", bound=SolverConfig)
+
+logger = logging.getLogger(__name__)
 
 
 class BaseSolver(Generic[C]):
@@ -70,9 +76,12 @@ class BaseSolver(Generic[C]):
         self.build_dataloaders()
         with torch.device("meta"), own_randomness("outline"):
             outline = self.outline()
+            if outline is not None and cfg.adapter is not None and "model" in outline.networks:
+                attach(outline.networks["model"], cfg.adapter, Origin(source="", sha256=""))
         if outline is not None:
             tell_plan(cfg, experiment, self.fabric, outline, self.sources)
         self.build_model()
+        expect_adapter(cfg, self._registry.modules)
         if outline is None:
             built = Outline(self._registry.modules, tuple(self._registry.ema))
             tell_plan(cfg, experiment, self.fabric, built, self.sources)
@@ -164,6 +173,18 @@ class BaseSolver(Generic[C]):
         """Average the weights of these modules, if `optim.ema` is set."""
         check_modules(list(names), self._attribute, "ema")
         self._registry.add(self._registry.ema, *names)
+
+    def add_adapter(self, name: str = "model") -> None:
+        """Load the weights of `continue_from` into a network and put the configured adapter on it, if there is one.
+
+        Call it before the optimiser is built, which then gets the adapter's weights alone.
+        """
+        adapter, location = self.cfg.adapter, self.cfg.continue_from
+        if adapter is not None and location is not None:
+            network: nn.Module = self._attribute(name)
+            base = load_base(name, network, location, self)
+            attached = attach(network, adapter, base.origin, base.fresh)
+            logger.info("adapter: %s on %s", plural(len(attached.layers), "layer"), base.told)
 
     @property
     def is_training(self) -> bool:

@@ -34,6 +34,10 @@ class FlowNetwork(nn.Module):
         self.register_buffer("mean", torch.zeros(num_channels, 1))
         self.register_buffer("std", torch.ones(num_channels, 1))
 
+    def open_to_adapters(self) -> nn.Module:
+        network: nn.Module = self.dit.dit
+        return network
+
     @property
     def hears_known(self) -> bool:
         """Whether the network itself can be told what is known of a clip."""

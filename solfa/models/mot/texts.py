@@ -75,6 +75,8 @@ class Texts:
         return open_cache(self.config.cache, f"{base}-kv-{self.config.cache_dtype}")
 
     def _kept(self, ids: Sequence[int]) -> Float[Tensor, "parts H L E"]:
+        if self.base.is_adapted:
+            return self.base.keys_and_values(ids)  # which another adapter, or a further update, changes
         sizes = self.base.sizes
         key = tokens_key(ids)
         found = self._cache.get(key)

@@ -106,6 +106,7 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         scale = channel_scale(_some_arrays(self.sources["train"]), self.num_channels)
         self.model.mean.copy_(scale.mean[:, None])
         self.model.std.copy_(scale.std[:, None])
+        self.add_adapter()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
