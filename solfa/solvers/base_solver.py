@@ -31,6 +31,7 @@ from solfa.solvers.plan.run_plan import tell_plan
 from solfa.solvers.state.adapter_base import expect_adapter, load_base
 from solfa.solvers.state.checkpoints import Persistence
 from solfa.solvers.state.registry import Registry, check_modules
+from solfa.solvers.state.starting_weights import StartingWeights
 from solfa.spelling import plural
 
 C = TypeVar("C", bound=SolverConfig)
@@ -93,6 +94,7 @@ class BaseSolver(Generic[C]):
         }
         self.start_ema()
         self._persistence = Persistence(self, self._registry)
+        self._start = StartingWeights(self._registry, experiment.folder)
 
     # What a task defines.
 

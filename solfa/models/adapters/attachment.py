@@ -5,7 +5,8 @@ network ──► frozen ──► PEFT puts a low-rank product beside each chos
 stored: their weights · what the base did not have · which base they belong to, by the hash of its weights
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypedDict, runtime_checkable
 
@@ -87,6 +88,21 @@ def detach(network: nn.Module) -> None:
     delattr(network, _PLACE)
     if getattr(network, _ADDED, None) is part:
         delattr(network, _ADDED)
+
+
+@contextmanager
+def without_adapter(network: nn.Module) -> Iterator[None]:
+    """Compute as the base does while the context is open."""
+    attached = adapter_of(network)
+    assert attached is not None
+    layers = lora_layers(attached.part).values()
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
 
 
 def part_to_adapt(network: nn.Module) -> nn.Module:

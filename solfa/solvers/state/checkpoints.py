@@ -177,6 +177,16 @@ class Persistence:
             )
         return None
 
+    @property
+    def started_from(self) -> Origin | None:
+        """The weights that the run started from; None if it started from scratch."""
+        return self._started_from
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch with the best weights so far; 0 before the first."""
+        return int(self._best["epoch"])
+
     def _resume(self, state: Mapping[str, Any]) -> RunPosition:
         kept = self._kept
         self._registry.load(state["states"])

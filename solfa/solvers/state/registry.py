@@ -118,6 +118,10 @@ class Registry:
         """Return the state of the attributes that are kept from the best epoch."""
         return {name: state_of(self._attribute(name)) for name in self.best}
 
+    def network_states(self) -> dict[str, Any]:
+        """Return the states of the networks that people use: those with a best epoch, or all."""
+        return {name: state_of(self._attribute(name)) for name in self.best or self.modules}
+
     @contextmanager
     def swapped(self, states: Mapping[str, Any]) -> Iterator[None]:
         """Swap other states into modules while the context is open; afterwards restore the old ones exactly."""

@@ -1,6 +1,7 @@
 """One clip of a report: its caption, spectrograms and players before and after, its array, its metadata."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from solfa.evaluate.reconstruction import mel_distance_db, signal_to_noise_db
@@ -35,18 +36,25 @@ def clip_card(card: ClipCard, player_seconds: float = PLAYER_SECONDS) -> Markup:
 
 def _sounds(card: ClipCard, player_seconds: float) -> Markup:
     named = [("Original", card.original), ("Decoded", card.decoded)]
-    excerpts = [
-        (name, excerpt(sound, player_seconds), sound) for name, sound in named if sound is not None and sound.audio.size
-    ]
+    heard = [(name, sound) for name, sound in named if sound is not None]
+    shown = sounds_side_by_side(card.id, heard, player_seconds)
+    return join(shown, _scores(card)) if shown else shown
+
+
+def sounds_side_by_side(
+    clip_id: str, named: Sequence[tuple[str, Sound]], player_seconds: float = PLAYER_SECONDS
+) -> Markup:
+    """Render sounds with their players and spectrograms, which have one scale, so that they can be compared."""
+    excerpts = [(name, excerpt(sound, player_seconds), sound) for name, sound in named if sound.audio.size]
     if not excerpts:
         return Markup("")
     pictures = [spectrogram_db(short_one.audio, short_one.sample_rate) for _, short_one, _ in excerpts]
-    loudest = float(pictures[0].max())  # one scale for both, so that they can be compared
+    loudest = float(pictures[0].max())
     columns = [
-        _sound(name, card.id, short_one, whole, spectrogram_png(picture, loudest))
+        _sound(name, clip_id, short_one, whole, spectrogram_png(picture, loudest))
         for (name, short_one, whole), picture in zip(excerpts, pictures, strict=True)
     ]
-    return join(element("div", *columns, class_="pair" if len(columns) == 2 else "pair single"), _scores(card))
+    return element("div", *columns, class_="pair" if len(columns) == 2 else "pair single")
 
 
 def _sound(name: str, clip_id: str, sound: Sound, whole: Sound, picture: bytes) -> Markup:
