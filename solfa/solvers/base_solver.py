@@ -26,6 +26,7 @@ from solfa.solvers.loop.update import NotFinite, step_down
 from solfa.solvers.optim.ema import Ema
 from solfa.solvers.optim.optimizer import build_schedule
 from solfa.solvers.optim.schedules import Schedule
+from solfa.solvers.plan.expected_loss import ExpectedLoss
 from solfa.solvers.plan.outline import Outline
 from solfa.solvers.plan.run_plan import tell_plan
 from solfa.solvers.state.adapter_base import expect_adapter, load_base
@@ -155,6 +156,19 @@ class BaseSolver(Generic[C]):
             f"continue_from: expected an experiment (//sig/SIG) or a checkpoint file, found {location}; "
             f"the solver {self.cfg.solver} cannot load other weights"
         )
+
+    def expected_losses(self) -> list[ExpectedLoss]:
+        """Name the losses that mathematics knows without training, such as that of a blind guess."""
+        return []
+
+    def model_input(self, batch: Any) -> Tensor:
+        """Return the arrays of a batch `[B, T, W]` as the network sees them."""
+        arrays: Tensor = batch.arrays
+        return arrays
+
+    def conditions_as_read(self, batch: Any) -> list[dict[str, str]]:
+        """Spell what the network is told about each clip of a batch, in its own tokens."""
+        return [{"caption": caption} if caption else {} for caption in getattr(batch, "captions", ())]
 
     def frozen_parts(self) -> Mapping[str, Origin]:
         """Name the weights of others that the model uses and does not store; its card shows them with their hashes."""

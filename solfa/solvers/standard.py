@@ -254,15 +254,37 @@ class StandardSolver(BaseSolver[C]):
             self.experiment.write_evidence(evidence.values())
             start.forget()
 
+    # What looks at a solver from outside uses these.
+
     @contextmanager
     def judging(self) -> Iterator[None]:
         """Run steps as validation does while the context is open."""
-        self._stage = "valid"
-        for module in self._registry.modules.values():
-            module.eval()
-        with torch.no_grad(), own_randomness("valid", self.cfg.seed, self.epoch, self.fabric.global_rank):
+        draws = own_randomness("valid", self.cfg.seed, self.epoch, self.fabric.global_rank)
+        with torch.no_grad(), draws, self._as_in("valid"):
             yield
-        self._stage = None
+
+    @contextmanager
+    def practising(self) -> Iterator[None]:
+        """Run steps as training does while the context is open; nothing is counted or saved."""
+        with self._as_in("train"):
+            yield
+
+    @contextmanager
+    def first_batch(self) -> Iterator[Any]:
+        """Read the first batch of training while the context is open."""
+        with from_the_start(self.dataloaders["train"]) as batches:
+            self._batch = self.fabric.to_device(next(batches))
+            yield self._batch
+
+    @contextmanager
+    def _as_in(self, stage: Stage) -> Iterator[None]:
+        self._stage = stage
+        for module in self._registry.modules.values():
+            module.train(stage == "train")
+        try:
+            yield
+        finally:
+            self._stage = None
 
     def _run_only(self, stage: Stage) -> None:
         self.epoch = max(1, self.epoch - 1)

@@ -200,7 +200,7 @@ def without_base(network: nn.Module) -> dict[str, Tensor]:
     held = {name: value for name, value in network.state_dict().items() if isinstance(value, Tensor)}
     before = {name: value.clone() for name, value in held.items()}
     for value in held.values():
-        if value.is_floating_point():
+        if _is_number(value):
             value.fill_(torch.nan)
     return before
 
@@ -209,14 +209,18 @@ def without_base(network: nn.Module) -> dict[str, Tensor]:
 def fresh_parts(network: nn.Module, before: Mapping[str, Tensor]) -> list[str]:
     """Name what a base did not fill, and give the tensors among it back what they held.
 
-    What is no tensor (the labels of a table) always counts: nobody else's weights have it.
+    What is no tensor of numbers between others (the labels of a table, a count) always counts: it may depend on both.
     """
     state = network.state_dict()
     empty = [name for name in before if name in state and _is_empty(state[name])]
     for name in empty:
         state[name].copy_(before[name])
-    return [*empty, *(name for name, value in state.items() if not isinstance(value, Tensor))]
+    return [*empty, *(name for name, value in state.items() if not _is_number(value))]
 
 
 def _is_empty(value: Tensor) -> bool:
-    return value.is_floating_point() and value.numel() > 0 and bool(value.isnan().all())
+    return _is_number(value) and value.numel() > 0 and bool(value.isnan().all())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()

@@ -33,9 +33,16 @@ from solfa.solvers.config import SolverConfig, StageConfig
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.expected_loss import ExpectedLoss, flow_bars
 from solfa.solvers.plan.outline import Outline
 from solfa.solvers.standard import StandardSolver
-from solfa.solvers.tasks.shared_conditions import condition_rows, described_requests, expect_columns, refuse_packing
+from solfa.solvers.tasks.shared_conditions import (
+    condition_rows,
+    described_requests,
+    expect_columns,
+    refuse_packing,
+    spelled_conditions,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -152,6 +159,15 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""
         data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), latents_array(self.data_facts))
         return LatentModel(self.network, data_codec, self.cfg.generate.sampling)
+
+    def expected_losses(self) -> list[ExpectedLoss]:
+        return flow_bars(self.cfg.model)
+
+    def model_input(self, batch: Batch) -> Tensor:
+        return self.network.normalised(batch.arrays[..., : self.num_channels]).transpose(1, 2)
+
+    def conditions_as_read(self, batch: Batch) -> list[dict[str, str]]:
+        return spelled_conditions(self.cfg.conditioner, self.network.conditioners, batch)
 
     @property
     def network(self) -> FlowNetwork:

@@ -16,10 +16,11 @@ from solfa.solvers.config import SolverConfig
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.expected_loss import ExpectedLoss, uniform_guess
 from solfa.solvers.plan.outline import FLOAT_BYTES, Outline
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codes import CodesGenerateConfig, descend, requests_like, with_perplexity
-from solfa.solvers.tasks.shared_conditions import condition_rows, expect_columns, refuse_packing
+from solfa.solvers.tasks.shared_conditions import condition_rows, expect_columns, refuse_packing, spelled_conditions
 
 
 class LMConfig(SolverConfig):
@@ -101,6 +102,13 @@ class LMSolver(StandardSolver[LMConfig]):
     def load_pretrained(self, location: str) -> str:
         """Start from a MusicGen checkpoint in transformers' layout: a directory or a Hub id."""
         return self.generator().load_pretrained(location)
+
+    def expected_losses(self) -> list[ExpectedLoss]:
+        assert self.array.codebook_size is not None
+        return [uniform_guess(self.array.codebook_size)]
+
+    def conditions_as_read(self, batch: Batch) -> list[dict[str, str]]:
+        return spelled_conditions(self.cfg.conditioner, self.network.conditioners, batch)
 
     def frozen_parts(self) -> dict[str, Origin]:
         """Name the text encoders."""

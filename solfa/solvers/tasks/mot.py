@@ -24,6 +24,7 @@ from solfa.solvers.config import SolverConfig
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.expected_loss import ExpectedLoss, uniform_guess
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codes import (
     CodesGenerateConfig,
@@ -156,6 +157,14 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
         """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""
         data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), self.array)
         return TextModel(self.network, self.texts, data_codec, self.cfg.generate.sampling)
+
+    def expected_losses(self) -> list[ExpectedLoss]:
+        assert self.array.codebook_size is not None
+        return [uniform_guess(self.array.codebook_size)]
+
+    def conditions_as_read(self, batch: Batch) -> list[dict[str, str]]:
+        rows = attribute_rows(batch.captions, batch.metadata, self._columns)
+        return [{TEXT: self.texts.spell(row[TEXT])} for row in rows]
 
     @property
     def network(self) -> MoT:
