@@ -103,6 +103,11 @@ def read_trained(folder: Path) -> Trained:
         return Trained(folder, config, best["data_facts"], state, about)
     location = str(config["continue_from"])
     base = read_base(location, reads_files=True)
+    if base is None and Path(location).is_absolute() and not Path(location).exists():
+        raise ConfigError(
+            f"{folder}: it holds an adapter for the weights of {location}, which are not there; put them back, or load "
+            "their model and pass this folder to `adapters`"
+        )
     own = {} if base is None else base.networks["model"]
     adapters = (WeightedAdapter(state, where=f"{folder.name}/{BEST}"),)
     return Trained(folder, config, best["data_facts"], own, about, location if base is None else None, adapters)

@@ -1,7 +1,8 @@
 """BaseSolver: what a task says about itself, and what it is built from; `StandardSolver` adds the order of things."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -21,7 +22,7 @@ from solfa.solvers.fabric.devices import gather_objects, spread, start_fabric
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Averages, Metrics
 from solfa.solvers.loop.randomness import own_randomness, seed_all
-from solfa.solvers.loop.stage_loaders import data_facts, open_stages
+from solfa.solvers.loop.stage_loaders import data_facts, from_the_start, open_stages
 from solfa.solvers.loop.update import NotFinite, step_down
 from solfa.solvers.optim.ema import Ema
 from solfa.solvers.optim.optimizer import build_schedule
@@ -232,6 +233,38 @@ class BaseSolver(Generic[C]):
         if not self._accumulates:
             self.schedules[optimizer].step()
         return norm
+
+    # What looks at a solver from outside uses these.
+
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """Run steps as validation does while the context is open."""
+        draws = own_randomness("valid", self.cfg.seed, self.epoch, self.fabric.global_rank)
+        with torch.no_grad(), draws, self._as_in("valid"):
+            yield
+
+    @contextmanager
+    def practising(self) -> Iterator[None]:
+        """Run steps as training does while the context is open; nothing is counted or saved."""
+        with self._as_in("train"):
+            yield
+
+    @contextmanager
+    def first_batch(self) -> Iterator[Any]:
+        """Read the first batch of training while the context is open."""
+        with from_the_start(self.dataloaders["train"]) as batches:
+            self._batch = self.fabric.to_device(next(batches))
+            yield self._batch
+
+    @contextmanager
+    def _as_in(self, stage: Stage) -> Iterator[None]:
+        self._stage = stage
+        for module in self._registry.modules.values():
+            module.train(stage == "train")
+        try:
+            yield
+        finally:
+            self._stage = None
 
     def _blame(self, broken: NotFinite) -> str:
         ids = [clip_id for ids in gather_objects(self.fabric, getattr(self._batch, "ids", ())) for clip_id in ids]

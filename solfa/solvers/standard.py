@@ -11,8 +11,8 @@ Everything else has a default that you can override: `build_dataloaders`, `best_
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -253,38 +253,6 @@ class StandardSolver(BaseSolver[C]):
             self.experiment.watcher.changed(evidence)
             self.experiment.write_evidence(evidence.values())
             start.forget()
-
-    # What looks at a solver from outside uses these.
-
-    @contextmanager
-    def judging(self) -> Iterator[None]:
-        """Run steps as validation does while the context is open."""
-        draws = own_randomness("valid", self.cfg.seed, self.epoch, self.fabric.global_rank)
-        with torch.no_grad(), draws, self._as_in("valid"):
-            yield
-
-    @contextmanager
-    def practising(self) -> Iterator[None]:
-        """Run steps as training does while the context is open; nothing is counted or saved."""
-        with self._as_in("train"):
-            yield
-
-    @contextmanager
-    def first_batch(self) -> Iterator[Any]:
-        """Read the first batch of training while the context is open."""
-        with from_the_start(self.dataloaders["train"]) as batches:
-            self._batch = self.fabric.to_device(next(batches))
-            yield self._batch
-
-    @contextmanager
-    def _as_in(self, stage: Stage) -> Iterator[None]:
-        self._stage = stage
-        for module in self._registry.modules.values():
-            module.train(stage == "train")
-        try:
-            yield
-        finally:
-            self._stage = None
 
     def _run_only(self, stage: Stage) -> None:
         self.epoch = max(1, self.epoch - 1)

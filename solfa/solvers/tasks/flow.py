@@ -161,7 +161,7 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         return LatentModel(self.network, data_codec, self.cfg.generate.sampling)
 
     def expected_losses(self) -> list[ExpectedLoss]:
-        return flow_bars(self.cfg.model)
+        return flow_bars(self.cfg.model, self.cfg.model.time_shift)
 
     def model_input(self, batch: Batch) -> Tensor:
         return self.network.normalised(batch.arrays[..., : self.num_channels]).transpose(1, 2)

@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from solfa.experiments.run.preflight import preflight
 from solfa.solvers.watchers.protocol import Watchers
 from tests.solvers.tasks.test_lm import store_songs
 
 
+@pytest.mark.slow
 def test_a_page_is_written_and_no_experiment_is_left(main: Any, tmp_path: Path) -> None:
     music, page = store_songs(tmp_path / "music.solfa"), tmp_path / "page.html"
     data = (f"dset.train={music}", "dset.hold_out={clips: 1,fraction: null}", "dataset.segment_seconds=0.1")

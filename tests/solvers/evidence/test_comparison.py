@@ -90,6 +90,7 @@ def test_a_run_that_learns_nothing_says_so(songs: Path, base: Path, tmp_path: Pa
     assert all(torch.equal(torch.as_tensor(pair.before.audio), torch.as_tensor(pair.after.audio)) for pair in pairs)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_gives_the_same_evidence_and_gives_it_once(songs: Path, base: Path, tmp_path: Path) -> None:
     whole = tune(tmp_path / "whole", songs, base)
     with pytest.raises(KeyboardInterrupt):

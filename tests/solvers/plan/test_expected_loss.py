@@ -24,7 +24,7 @@ def test_a_network_that_cannot_tell_codes_apart_has_the_loss_of_a_blind_guess(tm
 @pytest.mark.parametrize(("objective", "zero", "least"), [("rectified_flow", 2.0, math.pi / 2), ("v", 1.0, 1.0)])
 def test_the_bars_of_a_flow_model_are_the_closed_forms(objective: str, zero: float, least: float) -> None:
     config = StableAudio3Config(**{**test_flow.MODEL, "objective": objective})  # type: ignore[arg-type]
-    found = [bar.value for bar in flow_bars(config)]
+    found = [bar.value for bar in flow_bars(config, 1.0)]
     # The midpoint rule errs by h^2 / 24 times the largest second derivative, which is below 100 here.
     assert found == pytest.approx([zero, least], abs=100 / 24 * 1e-8)
 
@@ -40,4 +40,4 @@ def test_the_least_loss_is_that_of_the_best_linear_prediction_at_the_times_of_th
         slowly.append(target - both**2 / point)
     closed = 1 / ((1 - times[::100]) ** 2 + times[::100] ** 2)
     assert np.allclose(slowly, closed, rtol=1e-12)
-    assert flow_bars(config)[1].value == pytest.approx(np.mean(1 / ((1 - times) ** 2 + times**2)), rel=1e-6)
+    assert flow_bars(config, 1.0)[1].value == pytest.approx(np.mean(1 / ((1 - times) ** 2 + times**2)), rel=1e-6)

@@ -43,6 +43,7 @@ def test_latents_are_shown_as_the_network_sees_them_and_captions_as_it_reads_the
     assert {row.conditions["text"] for row in found.rows} <= {"up", "down"}
 
 
+@pytest.mark.slow
 def test_a_run_from_weights_is_rehearsed_from_them(tmp_path: Path) -> None:
     songs = test_lm.store_songs(tmp_path / "songs.solfa")
     test_lm.solver_of(tmp_path / "base", test_lm.lm_values(songs, optim__updates_per_epoch=30)).run()

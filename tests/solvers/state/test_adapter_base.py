@@ -101,7 +101,7 @@ def same_weights(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["lm", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("flow", "mot"))])
 def test_an_interrupted_run_with_an_adapter_equals_one_that_was_not(
     tasks: Mapping[str, Task], tmp_path: Path, kind: str
 ) -> None:
@@ -190,6 +190,14 @@ def test_a_run_whose_base_is_no_longer_the_same_is_refused(tasks: Mapping[str, T
         solver.restore()
 
 
+def test_an_adapter_whose_base_is_gone_says_which_it_was(adapted: Mapping[str, Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(adapted["lm"], tmp_path / "xp"))
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**values, "continue_from": str(tmp_path / "nowhere")}))
+    with pytest.raises(ConfigError, match=r"nowhere, which are not there"):
+        read_trained(folder)
+
+
 def test_settings_that_cannot_be_are_refused(tasks: Mapping[str, Task], tmp_path: Path) -> None:
     task = tasks["lm"]
 
@@ -207,6 +215,7 @@ def test_settings_that_cannot_be_are_refused(tasks: Mapping[str, Task], tmp_path
         ToySolver(parse_config(ToyConfig, values, "toy"), Experiment(tmp_path, "toy"))
 
 
+@pytest.mark.slow
 def test_what_a_foreign_base_lacks_is_stored_with_the_adapter(tmp_path: Path) -> None:
     source = write_musicgen(tmp_path / "musicgen")
     songs = test_lm.store_songs(tmp_path / "songs.solfa")
