@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from solfa.data.batching.stage_batches import StageBatching, make_stage_loader
+from solfa.data.batching.stage_batches import CropRows, StageBatching, make_stage_loader
 from solfa.data.sources.hold_out import recording_of
 from solfa.generate.clip import GeneratedClip
 from solfa.solvers.evidence.verdict import Estimate, Judged, LossChange, Verdict, compare_losses, judge
@@ -122,14 +122,17 @@ def _one_by_one(solver: "StandardSolver[Any]", stage: Any) -> Any:
     """Load clips one at a time, in an order of their own; a solver with loaders of its own judges their batches."""
     if stage not in solver.sources or solver.cfg.dataset is None:
         return solver.dataloaders.get(stage) if stage == "valid" else None
-    single = StageBatching(batch_size=solver.fabric.world_size, num_workers=0, shuffle=True)
-    is_cropped = solver.cfg.dataset.mode.kind == "crop"
-    single = single.model_copy(update={"random_start": False}) if is_cropped else single
     batching = solver.batching(solver.cfg.dataset)
-    kept = single.model_copy(update={"segment_seconds": batching.valid.segment_seconds})
+    single = StageBatching(
+        segment_seconds=batching.valid.segment_seconds,
+        batch_size=solver.fabric.world_size,
+        num_workers=0,
+        shuffle=True,
+        random_start=False if isinstance(batching.mode, CropRows) else None,
+    )
     return make_stage_loader(
         solver.sources[stage],
-        batching.model_copy(update={"valid": kept}),
+        batching.model_copy(update={"valid": single}),
         "valid",
         seed=solver.cfg.seed,
         rank=solver.fabric.global_rank,
