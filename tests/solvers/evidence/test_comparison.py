@@ -4,11 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from solfa.solvers.evidence.comparison import Evidence
 from solfa.solvers.watchers.protocol import Watcher, Watchers
+from solfa.store.array_dataset import append_arrays
+from solfa.store.plan_file import PlannedClip
+from solfa.store.schema import DatasetInfo
+from solfa.store.shard_writer import Outcome
 from solfa.ui.evidence_files import EvidenceWriter
 from solfa.xp.state_file import read_state
 from tests.solvers.conftest import Crash, Toy
@@ -78,6 +83,35 @@ def test_a_run_that_changes_the_weights_shows_where_and_what_for(
     assert len(evidence.clips) == 3
     page = (tmp_path / "evidence.html").read_text()
     assert page.count("<audio") == 6 and "it changed" in page and "<script" not in page
+
+
+@pytest.mark.slow
+def test_a_run_that_learns_noise_by_heart_says_so(tmp_path: Path) -> None:
+    noise = store_noise(tmp_path / "noise.solfa")
+    size = {"dim": 32, "num_layers": 1, "num_heads": 2, "ffn_dim": 64}
+    plain: dict[str, Any] = {"model": size, "conditioner": {}, "optim__ema": None}
+    test_lm.solver_of(tmp_path / "base", test_lm.lm_values(noise, optim__epochs=1, **plain)).run()
+    changes: dict[str, Any] = {
+        "optim__epochs": 1,
+        "optim__updates_per_epoch": 60,
+        "optim__optimizer__lr": 0.02,
+        **plain,
+    }
+    values = test_lm.lm_values(noise, continue_from=str(tmp_path / "base"), **changes)
+    test_lm.solver_of(tmp_path / "xp", values).run()
+    found = json.loads((tmp_path / "xp" / "evidence.json").read_text())
+    assert found["outcome"] == "it memorised", found["sentence"]
+
+
+def store_noise(root: Path) -> Path:
+    """Store codes that say nothing about each other: whoever predicts some of them better has seen them."""
+    rng, outcomes = np.random.default_rng(0), []
+    for index in range(12):
+        planned = PlannedClip(*[f"{index}.wav"] * 3)
+        outcomes.append(Outcome(planned, rng.integers(0, 16, (20, 2)), num_samples=20))
+    info = DatasetInfo.of(test_lm.CODEC, test_lm.ARRAY, {"codec": test_lm.CODEC})
+    append_arrays(root, info, outcomes, {}, clips_per_shard=5)
+    return root
 
 
 def test_a_run_that_learns_nothing_says_so(songs: Path, base: Path, tmp_path: Path) -> None:
