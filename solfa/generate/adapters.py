@@ -4,6 +4,7 @@ A model with adapters is its base with the changes of all of them merged in, so 
 text model is not among the weights of its audio experts: an export then carries the adapter beside them.
 """
 
+import math
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -11,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor
 
 from solfa.errors import ConfigError
+from solfa.generate.request import is_number
 from solfa.models.adapters.adapter_files import is_adapter_folder, read_adapter
 from solfa.models.adapters.attachment import StoredAdapter, is_stored_adapter
 from solfa.models.adapters.merging import WeightedAdapter
@@ -47,6 +49,8 @@ def with_factors(own: Sequence[WeightedAdapter], wanted: Mapping[Path, float]) -
     """Add adapters with their factors to those of a model; one that is there already gets the new factor."""
     found = {sha256_of(adapter.stored): adapter for adapter in own}
     for folder, factor in wanted.items():
+        if not is_number(factor) or not math.isfinite(factor):
+            raise ConfigError(f"`adapters`: expected a number for {folder.name}, such as 0.5, found {factor!r}")
         stored = find_adapter(folder)
         found[sha256_of(stored)] = WeightedAdapter(stored, factor, folder.name)
     return tuple(found.values())

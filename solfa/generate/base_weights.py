@@ -63,6 +63,11 @@ def exported_state(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _exported(folder: Path) -> BaseWeights:
     config = read_settings(folder)
+    if config.get("adapters"):
+        raise ConfigError(
+            f"continue_from: {folder} holds an adapter of a text model beside its weights, which no run can continue "
+            "from; continue from the experiment that the adapter was trained on"
+        )
     state = {"states": {"model": exported_state(folder, config)}, "epoch": config["about"].get("epoch")}
     return BaseWeights(folder, state)
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from solfa.config import parse_config
 from solfa.errors import ConfigError
+from solfa.generate.base_weights import read_base
 from solfa.generate.export import export_adapter, export_model
 from solfa.generate.model import build_model, load_model
 from solfa.generate.trained_folder import read_trained
@@ -143,6 +144,9 @@ def test_an_exported_model_needs_no_base_beside_it(adapted: Mapping[str, Path], 
     assert same_weights(weights_of(network_of(exported)), weights_of(network_of(adapted[kind])))
     # The text model is not in the folder, so that what changes it has to be.
     assert ("adapters" in json.loads((exported / "config.json").read_text())) == (kind == "mot")
+    if kind == "mot":
+        with pytest.raises(ConfigError, match="continue from the experiment"):
+            read_base(str(exported))
 
 
 def test_a_run_continues_from_an_exported_model_and_not_from_an_adapter(
@@ -175,6 +179,8 @@ def test_factors_scale_changes_and_an_adapter_of_another_base_is_refused(
         load_model(other, device="cpu", adapters={own: 1.0})
     with pytest.raises(ConfigError, match="expected an adapter"):
         load_model(other, device="cpu", adapters={other: 1.0})
+    with pytest.raises(ConfigError, match="expected a number"):
+        load_model(task.base, device="cpu", adapters={own: float("nan")})
 
 
 def test_a_run_whose_base_is_no_longer_the_same_is_refused(tasks: Mapping[str, Task], tmp_path: Path) -> None:
