@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from solfa.ops.adversarial import Hinge, LeastSquares, feature_matching_loss
     from solfa.ops.audio_losses import MelLoss, StftLoss, TimeLoss, mel_loss, stft_loss, time_loss
     from solfa.ops.audio_metrics import codebook_perplexity, codebook_usage, count_codes, si_sdr
+    from solfa.ops.bootstrap import bootstrap_means
     from solfa.ops.class_grid import LinearGrid, MulawGrid, cells_on
     from solfa.ops.extended_ids import codes_of_ids, extend_ids
     from solfa.ops.loss_balance import Balancer, BalancerConfig
@@ -33,6 +34,7 @@ else:
             "solfa.ops.adversarial": ["Hinge", "LeastSquares", "feature_matching_loss"],
             "solfa.ops.audio_losses": ["MelLoss", "StftLoss", "TimeLoss", "mel_loss", "stft_loss", "time_loss"],
             "solfa.ops.audio_metrics": ["codebook_perplexity", "codebook_usage", "count_codes", "si_sdr"],
+            "solfa.ops.bootstrap": ["bootstrap_means"],
             "solfa.ops.class_grid": ["LinearGrid", "MulawGrid", "cells_on"],
             "solfa.ops.extended_ids": ["codes_of_ids", "extend_ids"],
             "solfa.ops.loss_balance": ["Balancer", "BalancerConfig"],
@@ -68,6 +70,7 @@ __all__ = [
     "Parallel",
     "StftLoss",
     "TimeLoss",
+    "bootstrap_means",
     "cells_on",
     "codebook_perplexity",
     "codebook_usage",

@@ -13,6 +13,7 @@ from solfa.config import Config, nearest
 from solfa.data.batching.stage_batches import Batching
 from solfa.data.sources.dset import Dset, Stage
 from solfa.files.stores.place import expect_place
+from solfa.models.adapters.lora import Lora
 from solfa.solvers.optim.optimizer import OptimConfig
 from solfa.solvers.watchers.protocol import LoggingConfig
 
@@ -67,6 +68,8 @@ class SolverConfig(Config):
     """An experiment's folder (`//sig/SIG`), a checkpoint file, or pretrained weights that the solver knows."""
     continue_keep: tuple[Literal["optimizer", "schedule"], ...] = ()
     """What to take from there besides the weights; everything else starts fresh."""
+    adapter: Lora | None = None
+    """Train low-rank products beside the weights of `continue_from`, which stay as they are, and store these alone."""
     on_changed_default: Literal["refuse", "keep", "adopt"] = "refuse"
     """What to do if the experiment started with other defaults: stop, keep the old ones, or adopt the new ones."""
 
@@ -79,6 +82,18 @@ class SolverConfig(Config):
         if wanted is None or _at(generate, "num_clips") is None:
             return values
         return {**values, "generate": {**generate, "num_clips": wanted}}
+
+    @model_validator(mode="after")
+    def _adapter_has_a_base(self) -> "SolverConfig":
+        if self.adapter is None:
+            return self
+        if self.continue_from is None:
+            raise ValueError("adapter: changes weights that are there, found none; set continue_from to its base")
+        if self.continue_keep:
+            raise ValueError("continue_keep: an adapter starts fresh on its base; leave it out")
+        if self.strategy == "fsdp":
+            raise ValueError("strategy: an adapter cannot be sharded; use ddp or auto")
+        return self
 
 
 class Keys(dict[str, Any]):

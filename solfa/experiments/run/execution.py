@@ -23,6 +23,7 @@ from solfa.solvers.experiment import Experiment, build_solver
 from solfa.solvers.watchers.log import LoggedStages
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.ui.clip_files import SampleWriter
+from solfa.ui.evidence_files import EvidenceWriter
 from solfa.ui.terminal.run_clock import RunShape
 from solfa.ui.terminal.training_view import TerminalWatcher
 from solfa.xp.failure import forget_failure, read_failure, record_failure
@@ -126,4 +127,4 @@ def make_watchers(cfg: SolverConfig, folder: Path) -> list[Watcher]:
     # The terminal first: it removes its bar before anything else writes there.
     terminal = TerminalWatcher(cfg.optim.epochs, shape=RunShape.of(cfg))
     shown = [terminal, LoggedStages(cfg.optim.epochs, on_terminal=False)]
-    return [*shown, SampleWriter(folder), *asked_for]
+    return [*shown, SampleWriter(folder), EvidenceWriter(folder), *asked_for]

@@ -29,17 +29,24 @@ from solfa.models.flow.config import FlowModelConfig
 from solfa.models.flow.generation import FlowSampling
 from solfa.models.flow.latents import channel_scale, posterior_draw
 from solfa.models.flow.network import FlowNetwork, build_flow, known_frames
-from solfa.models.flow.published import load_projection, load_published, read_published
+from solfa.models.flow.published import load_published, read_published
 from solfa.models.flow.times import training_times
 from solfa.ops.noise_paths import noised, target
 from solfa.solvers.config import SolverConfig, StageConfig
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.expected_loss import ExpectedLoss, flow_bars
 from solfa.solvers.plan.outline import Outline
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codecs import expect_codecs
-from solfa.solvers.tasks.shared_conditions import condition_rows, described_requests, expect_columns, refuse_packing
+from solfa.solvers.tasks.shared_conditions import (
+    condition_rows,
+    described_requests,
+    expect_columns,
+    refuse_packing,
+    spelled_conditions,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -120,6 +127,7 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         self.model.trained_frames.fill_(self._row_frames())
         if not cfg.inpainting.segments + cfg.inpainting.beginnings:
             self.model.hear_nothing()
+        self.add_adapter()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
@@ -176,13 +184,16 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
             )
         if changes := _changes(self.cfg.model, published.settings):
             raise ConfigError(f"model: {location} is another network; to continue from it, add {' '.join(changes)}")
-        load_published(self.network.dit, published, location)
-        told = load_projection(self.network, published, location)
-        self.network.mean.zero_()
-        self.network.std.fill_(published.scale)
-        self.network.trained_frames.clamp_(min=published.trained_frames)
-        left = "".join(f", {count} tensors of its {part} left in the file" for part, count in published.left.items())
-        return f"loaded all {len(published.state)} tensors of the network {location}{told}{left}"
+        return load_published(self.network, published, location)
+
+    def expected_losses(self) -> list[ExpectedLoss]:
+        return flow_bars(self.cfg.model, self.cfg.model.shift_at(self._row_frames()))
+
+    def model_input(self, batch: Batch) -> Tensor:
+        return self.network.normalised(batch.arrays[..., : self.num_channels]).transpose(1, 2)
+
+    def conditions_as_read(self, batch: Batch) -> list[dict[str, str]]:
+        return spelled_conditions(self.cfg.conditioner, self.network.conditioners, batch)
 
     @property
     def network(self) -> FlowNetwork:
