@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from solfa.ops.audio_losses import MelLoss, StftLoss, TimeLoss, mel_loss, stft_loss, time_loss
     from solfa.ops.audio_metrics import codebook_perplexity, codebook_usage, count_codes, si_sdr
     from solfa.ops.class_grid import LinearGrid, MulawGrid, cells_on
+    from solfa.ops.embedding_distances import fad, fad_infinity, kad, tag_divergence
     from solfa.ops.extended_ids import codes_of_ids, extend_ids
     from solfa.ops.loss_balance import Balancer, BalancerConfig
     from solfa.ops.mulaw import mulaw_decode, mulaw_encode
@@ -33,6 +34,7 @@ else:
             "solfa.ops.audio_losses": ["MelLoss", "StftLoss", "TimeLoss", "mel_loss", "stft_loss", "time_loss"],
             "solfa.ops.audio_metrics": ["codebook_perplexity", "codebook_usage", "count_codes", "si_sdr"],
             "solfa.ops.class_grid": ["LinearGrid", "MulawGrid", "cells_on"],
+            "solfa.ops.embedding_distances": ["fad", "fad_infinity", "kad", "tag_divergence"],
             "solfa.ops.extended_ids": ["codes_of_ids", "extend_ids"],
             "solfa.ops.loss_balance": ["Balancer", "BalancerConfig"],
             "solfa.ops.mulaw": ["mulaw_decode", "mulaw_encode"],
@@ -74,10 +76,13 @@ __all__ = [
     "draw",
     "draw_uniforms",
     "extend_ids",
+    "fad",
+    "fad_infinity",
     "feature_matching_loss",
     "filter_logits",
     "frames_within",
     "guide",
+    "kad",
     "lay_out",
     "lay_out_mask",
     "mel_loss",
@@ -86,6 +91,7 @@ __all__ = [
     "si_sdr",
     "steps_of",
     "stft_loss",
+    "tag_divergence",
     "take_back",
     "time_loss",
 ]
