@@ -114,13 +114,14 @@ def _block_sums(
     one: NDArray[np.floating], owners: NDArray[np.integer], other: NDArray[np.floating], others: NDArray[np.integer],
     gamma: float,
 ) -> NDArray[np.float64]:  # fmt: skip
-    # The columns of one recording are next to each other, so that they are summed in one pass.
+    # The frames of one recording are next to each other, so that they are summed in one pass.
     starts = np.flatnonzero(np.diff(others, prepend=-1))
     sums = np.zeros((int(owners.max()) + 1, len(starts)))
     for first in range(0, len(one), ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
         kernel = np.exp(-gamma * squared_distances(one[rows], other))
-        np.add.at(sums, owners[rows], np.add.reduceat(kernel, starts, axis=1))
+        begins = np.flatnonzero(np.diff(owners[rows], prepend=-1))
+        sums[owners[rows][begins]] += np.add.reduceat(np.add.reduceat(kernel, starts, axis=1), begins, axis=0)
     return sums
 
 

@@ -64,7 +64,7 @@ def test_fad_of_few_is_mostly_bias_and_kad_is_not():
     infinite = [fad_infinity(x, y, np.arange(80), seed) for seed, y in enumerate(few)]
     bias = np.mean([fad(x, y) for y in few])
     assert bias > 0.2 and abs(np.mean(infinite)) < bias / 3
-    values = [kad(x, y) for y in few]
+    values = [kad(x[:150], y) for y in few]
     assert abs(np.mean(values)) < 3 * np.std(values) / np.sqrt(len(values))
 
 
