@@ -91,6 +91,16 @@ class KernelSums:
         between = reference_times @ self.across @ generated_times / (ours.sum() * theirs.sum())
         return float(within + other - 2.0 * between)
 
+    def between_halves(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+        """Return the squared discrepancy between two parts of the reference, which share no recording."""
+        frames, kernel = self.reference_frames.astype(np.int64), self.reference
+        parts = kernel[np.ix_(one, one)], kernel[np.ix_(other, other)], kernel[np.ix_(one, other)]
+        return KernelSums(*parts, frames[one], frames[other]).discrepancy(np.ones(len(one)), np.ones(len(other)))
+
+    def closeness(self) -> Float[np.ndarray, " G"]:
+        """Return the mean kernel between each generated recording and the reference: 1 if equal, 0 if far away."""
+        return np.asarray(self.across.sum(axis=0) / (self.reference_frames.sum() * self.generated_frames))
+
 
 def kernel_sums(
     reference: Embeddings,

@@ -127,7 +127,7 @@ def _slaney_filters() -> NDArray[Any]:
     bins = np.linspace(0.0, SAMPLE_RATE / 2, FFT_SIZE // 2 + 1)
     rise = (bins - edges[:-2, None]) / np.diff(edges)[:-1, None]
     fall = (edges[2:, None] - bins) / np.diff(edges)[1:, None]
-    return np.maximum(0.0, np.minimum(rise, fall)) * (2.0 / (edges[2:] - edges[:-2]))[:, None]
+    return np.asarray(np.maximum(0.0, np.minimum(rise, fall)) * (2.0 / (edges[2:] - edges[:-2]))[:, None])
 
 
 @final

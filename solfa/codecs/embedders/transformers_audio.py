@@ -8,6 +8,7 @@
 MERT is a HuBERT with weights of its own, and is read as one: the code that its repository brings is never run.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
@@ -49,13 +50,15 @@ class TransformersEmbedder:
         self.tags = tuple(str(labels[index]) for index in sorted(labels))
         self.width = int(config.projection_dim if self._kind == "clap" else _hidden_size(config))
         told = {key: value for key, value in config.to_dict().items() if key not in _NO_NUMBERS}
-        self.description: Mapping[str, Any] = {
+        description = {
             "family": f"transformers {self._kind}",
             "config": told,
             "features": {key: value for key, value in extractor.to_dict().items() if not _is_large(value)},
             "weights_sha256": weights_sha256(model.state_dict()),
             "window": self.hop_length,
         }
+        # As a dataset stores it: without tuples, and with texts as keys.
+        self.description: Mapping[str, Any] = json.loads(json.dumps(description, default=str))
         self.fingerprint = value_sha256(self.description)
         set_for_inference(model, "fp32", device)
         self.model = model
@@ -75,7 +78,7 @@ class TransformersEmbedder:
         config = read_object(directory / "config.json", ConfigError, f"embedder {location}")
         model = _load_model(str(location), directory, config)
         with quiet_loading():
-            extractor = AutoFeatureExtractor.from_pretrained(directory)
+            extractor = AutoFeatureExtractor.from_pretrained(directory)  # type: ignore[no-untyped-call]
         return cls(str(location), model, extractor, device)
 
     def embed(self, audio: Float[Tensor, "B N"]) -> Float[Tensor, "B T W"]:
@@ -148,7 +151,7 @@ def _window(kind: str, extractor: Any) -> int:
     if kind in _FIXED:
         return int(getattr(extractor, _FIXED[kind]))
     seconds = _AST_SECONDS if kind == "audio-spectrogram-transformer" else WINDOW_SECONDS
-    return round(seconds * extractor.sampling_rate)
+    return round(seconds * int(extractor.sampling_rate))
 
 
 def _hidden_size(config: Any) -> int:

@@ -47,8 +47,8 @@ def make_clap(folder: Path) -> Path:
     config = ClapConfig(text_config=text | {"hidden_size": 16}, audio_config=audio, projection_dim=12)
     ClapModel(config).save_pretrained(folder)
     extractor = ClapFeatureExtractor(
-        feature_size=16, sampling_rate=8_000, hop_length=80, max_length_s=2, fft_window_size=256, truncation="rand_trunc",
-        frequency_max=4_000,
+        feature_size=16, sampling_rate=8_000, hop_length=80, max_length_s=2, fft_window_size=256,
+        truncation="rand_trunc", frequency_max=4_000,
     )  # fmt: skip
     extractor.save_pretrained(folder)
     words = Tokenizer(models.WordLevel({"[UNK]": 3, "<pad>": 1, "a": 4, "piano": 5, "drum": 6}, unk_token="[UNK]"))
@@ -62,8 +62,8 @@ def make_tagger(folder: Path) -> Path:
 
     names = {0: "guitar", 1: "drums", 2: "voice"}
     config = ASTConfig(
-        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, max_length=64, num_mel_bins=16,
-        id2label=names, label2id={name: index for index, name in names.items()},
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, max_length=64,
+        num_mel_bins=16, id2label=names, label2id={name: index for index, name in names.items()},
     )  # fmt: skip
     ASTForAudioClassification(config).save_pretrained(folder)
     ASTFeatureExtractor(num_mel_bins=16, max_length=64).save_pretrained(folder)
@@ -164,7 +164,7 @@ def test_mel_triangles_have_unit_area():
 
 @pytest.mark.slow
 def test_musicnn_hears_what_a_piece_is_made_of():
-    """With the weights of its package: a struck, decaying chord is not taken for techno, a beat of noise is not quiet."""
+    """With the weights of its package: a struck chord is more like a piano, a beat of noise more like techno."""
     if find_spec("musicnn") is None:
         pytest.skip("the package musicnn, which holds the weights, is not installed")
     embedder = load_embedder("musicnn")
