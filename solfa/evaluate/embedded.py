@@ -4,12 +4,14 @@ The dataset is named after the embedder's fingerprint and the files (names, size
 anew if one of them changes, and found again if none did.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 
 from solfa.audio.writer import write_audio
@@ -17,11 +19,14 @@ from solfa.codecs.embedders.protocol import Embedder
 from solfa.codecs.families.embedding import EmbeddingCodec
 from solfa.encoding.api import encode
 from solfa.encoding.progress import Listener
+from solfa.environment.accelerator import choose_device
 from solfa.errors import ConfigError
 from solfa.evaluate.clip_sets import ClipSet, cache_folder, pair_key
 from solfa.files.digest import value_sha256
 from solfa.store.dataset import Dataset, open_dataset
 
+SMALL_BYTES = 32 << 20
+"""Of so much audio, the embeddings are computed before another process would have started."""
 NOISE_CLIPS, NOISE_SECONDS, NOISE_LEVEL = 16, 12.0, 0.1
 
 
@@ -92,26 +97,44 @@ def embed(clips: ClipSet, embedder: Embedder | str, crew: Crew, loaded: Embedder
             )
         return read_embeddings(dataset, loaded)
     source = clips.source()
-    listed = [[r.key, r.uri, r.size_bytes, r.mtime_ns, r.member] for r in source.recordings()]
+    listed = [(r.key, r.uri, r.size_bytes, r.mtime_ns, r.member) for r in source.recordings()]
     name = f"{loaded.fingerprint[:16]}-{value_sha256([str(source.root), listed])[:16]}.solfa"
     dest = cache_folder() / "embeddings" / name
-    codec = str(EmbeddingCodec(loaded).spec) if isinstance(embedder, str) else EmbeddingCodec(embedder)
-    report = encode(
-        source,
-        dest,
-        codec=codec,
-        device=crew.device,
-        dtype="float32",
-        segment_seconds=0.0,
-        batch_seconds=0.0,
-        num_encoders=crew.num_encoders,
-        num_workers=crew.num_workers,
-        listener=crew.listener,
-    )
+    is_small = sum(int(size) for _, _, size, _, _ in listed) < SMALL_BYTES and crew.num_encoders is None
+    is_here = not isinstance(embedder, str) or (is_small and crew.device in ("auto", "cpu") and not has_gpu())
+    with one_thread() if is_here else nullcontext():
+        report = encode(
+            source,
+            dest,
+            codec=EmbeddingCodec(loaded) if is_here else EmbeddingCodec(loaded).spec,
+            device="cpu" if is_here else crew.device,
+            dtype="float32",
+            segment_seconds=0.0,
+            batch_seconds=0.0,
+            num_encoders=crew.num_encoders,
+            num_workers=crew.num_workers,
+            listener=crew.listener,
+        )
     if not report.clips:
         reasons = "; ".join(f"{failed.id}: {failed.error}" for failed in report.failures[:1])
         raise ConfigError(f"{clips.name}: expected recordings that can be read, found none ({reasons})")
     return read_embeddings(open_dataset(dest), loaded)
+
+
+def has_gpu() -> bool:
+    """Say whether `device="auto"` means something else than the CPU."""
+    return choose_device("auto") != "cpu"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread, as encoder processes do: the numbers then are the same, here or there."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def read_embeddings(dataset: Dataset, embedder: Embedder) -> EmbeddedSet:

@@ -22,13 +22,10 @@ from solfa.evaluate.clip_sets import pair_key
 from solfa.evaluate.copies import Sounds
 from solfa.evaluate.measures import mean_measure
 from solfa.generate.generator import HasLikelihood
-from solfa.generate.latent_likelihood import latent_log_probs
+from solfa.generate.latent_likelihood import LATENT_STEP, latent_bits
 from solfa.generate.latent_model import LatentModel
 from solfa.generate.model import Model
 from solfa.ops.audio_metrics import mel_distance_db, si_sdr
-
-LATENT_STEP = 0.125
-NUM_PROBES, NUM_STEPS = 4, 32
 
 
 class ClipBits(NamedTuple):
@@ -84,15 +81,10 @@ def clip_bits(model: Model, audio: Tensor, text: str | None, seed: int) -> ClipB
     array, error = encoded.array, 0.0
     if isinstance(generator, LatentModel):
         latents = array[0, :, : generator.network.num_channels].float().cpu()
-        probes = latent_log_probs(
-            generator, latents, text, {}, num_probes=NUM_PROBES, num_steps=NUM_STEPS, seed=seed
-        ).double()
-        # A density times the volume of a cell of the rounding is a probability.
-        nats = -float(probes.mean()) - latents.numel() * math.log(LATENT_STEP)
-        error = float(probes.std()) / math.sqrt(len(probes)) / math.log(2)
+        bits, error = latent_bits(generator, latents, text, {}, seed=seed)
         array = _rounded(generator, array)
     elif isinstance(generator, HasLikelihood):
-        nats = -generator.log_prob(array[0], text, {})
+        bits = -generator.log_prob(array[0], text, {}) / math.log(2)
     else:
         raise ConfigError(
             f"`metrics=bits`: models of the solver {model.trained.solver} cannot tell how probable a clip is; leave it "
@@ -100,7 +92,7 @@ def clip_bits(model: Model, audio: Tensor, text: str | None, seed: int) -> ClipB
         )
     decoded = codec.decode(Encoded(array, encoded.num_samples, encoded.scales)).float().cpu()
     return ClipBits(
-        nats / math.log(2),
+        bits,
         error,
         audio.shape[1] / codec.sample_rate,
         float(mel_distance_db(decoded, audio[None], codec.sample_rate)),

@@ -16,19 +16,19 @@ from solfa.ops.flow_samplers import Velocity
 
 
 def flow_log_prob(
-    velocity: Velocity, data: Float[Tensor, "B Z T"], signs: Float[Tensor, "B Z T"], num_steps: int
-) -> Float[Tensor, " B"]:
-    """Estimate the log-density, in nats, of every row, with one vector of signs for each (fourth-order Runge-Kutta)."""
+    velocity: Velocity, data: Float[Tensor, "B Z T"], signs: Float[Tensor, "P B Z T"], num_steps: int
+) -> Float[Tensor, "P B"]:
+    """Estimate the log-density, in nats, of every row, once per vector of signs (fourth-order Runge-Kutta)."""
 
     def slopes(points: Tensor, time: float) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             here = points.detach().requires_grad_()
             speed = velocity(here, time)
-            (pulled,) = torch.autograd.grad((speed * signs).sum(), here)
-        return speed.detach(), (pulled * signs).sum(dim=(1, 2))
+            pulled = [torch.autograd.grad((speed * some).sum(), here, retain_graph=True)[0] for some in signs]
+        return speed.detach(), (torch.stack(pulled) * signs).sum(dim=(2, 3))
 
     points = data
-    spread = torch.zeros(len(data), dtype=data.dtype, device=data.device)
+    spread = data.new_zeros(signs.shape[:2])
     step = 1.0 / num_steps
     for number in range(num_steps):
         time = number * step

@@ -13,12 +13,12 @@ def test_a_gaussian_has_its_density_and_so_its_entropy(scale):
     """Of z = (1 - t) x + t e with x of variance s^2, the best velocity is linear in z; its trace needs no luck."""
     generator = torch.Generator().manual_seed(0)
     data = scale * torch.randn(400, 3, 4, generator=generator, dtype=torch.float64)
-    signs = random_signs((400, 3, 4), generator).double()
+    signs = random_signs((1, 400, 3, 4), generator).double()
 
     def velocity(points: torch.Tensor, t: float) -> torch.Tensor:
         return points * (t - (1 - t) * scale**2) / ((1 - t) ** 2 * scale**2 + t**2)
 
-    found = flow_log_prob(velocity, data, signs, num_steps=64)
+    found = flow_log_prob(velocity, data, signs, num_steps=64)[0]
     expected = torch.distributions.Normal(0.0, scale).log_prob(data).sum(dim=(1, 2))
     assert torch.allclose(found, expected, atol=1e-4)
     entropy = 12 * 0.5 * math.log(2 * math.pi * math.e * scale**2)
@@ -35,8 +35,7 @@ def test_probes_are_unbiased_where_channels_mix():
     def velocity(points: torch.Tensor, t: float) -> torch.Tensor:
         return torch.einsum("ij,bjt->bit", matrix, points)
 
-    many = data.expand(512, 4, 1)
-    found = flow_log_prob(velocity, many, random_signs((512, 4, 1), generator).double(), num_steps=16)
+    found = flow_log_prob(velocity, data, random_signs((512, 1, 4, 1), generator).double(), num_steps=16)[:, 0]
     last = torch.linalg.matrix_exp(matrix) @ data[0]
     exact = -0.5 * (last.square() + math.log(2 * math.pi)).sum() + torch.trace(matrix)
     error = float(found.std()) / math.sqrt(len(found))

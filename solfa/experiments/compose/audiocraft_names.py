@@ -65,7 +65,7 @@ def _precision(value: str) -> str:
 
 
 def _judged(value: str) -> str:
-    return "not a metric of a run; `solfa generate --captions` writes the clips to judge with another program"
+    return "evaluate.metrics=[kad,kld], for a run; `solfa evaluate` measures more when it is trained"
 
 
 def _renamed(key: str) -> Callable[[str], str]:
