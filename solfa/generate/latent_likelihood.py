@@ -53,7 +53,7 @@ def latent_log_probs(
     Normalised: every channel in units of its standard deviation. Guidance is left out, as it is no probability.
     """
     network, device = model.network.eval(), device_of(model.network)
-    timing = {"seconds_start": 0.0, "seconds_total": len(latents) / model.codec.frame_rate}
+    timing = {"seconds_start": 0.0, "seconds_total": len(latents) / model.frame_rate}
     told = with_text(conditions, text, model.conditions)
     seconds = torch.tensor([[float(told.pop(name, timing[name])) for name in network.config.timing]])
     with torch.no_grad():

@@ -35,7 +35,8 @@ def test_probes_are_unbiased_where_channels_mix():
     def velocity(points: torch.Tensor, t: float) -> torch.Tensor:
         return torch.einsum("ij,bjt->bit", matrix, points)
 
-    found = flow_log_prob(velocity, data, random_signs((512, 1, 4, 1), generator).double(), num_steps=16)[:, 0]
+    signs = random_signs((1, 512, 4, 1), generator).double()
+    found = flow_log_prob(velocity, data.expand(512, 4, 1), signs, num_steps=16)[0]
     last = torch.linalg.matrix_exp(matrix) @ data[0]
     exact = -0.5 * (last.square() + math.log(2 * math.pi)).sum() + torch.trace(matrix)
     error = float(found.std()) / math.sqrt(len(found))

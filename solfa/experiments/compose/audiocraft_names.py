@@ -65,7 +65,7 @@ def _precision(value: str) -> str:
 
 
 def _judged(value: str) -> str:
-    return "evaluate.metrics=[kad,kld], for a run; `solfa evaluate` measures more when it is trained"
+    return "evaluate.metrics=[kad,kld] while it is trained; `solfa evaluate` measures more afterwards"
 
 
 def _renamed(key: str) -> Callable[[str], str]:
