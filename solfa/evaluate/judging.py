@@ -78,7 +78,7 @@ def evaluate(
     >>> import solfa
     >>> report = solfa.evaluate("music.solfa", reference="audio/", embedder="mel")
     >>> report["mel"].value < 20, report["mel"].num_recordings
-    (True, 7)
+    (True, 5)
     """
     wanted = _check_metrics(metrics)
     loaded = load_embedder(embedder, device="cpu") if isinstance(embedder, str | Path) else embedder
