@@ -4,7 +4,6 @@ A server is started when a test first asks for it, on free ports, and is shared 
 last of them to finish ends it.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -137,6 +136,8 @@ def shared_seaweed(folder: Path) -> Iterator[int]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
+    import fcntl  # not on Windows, where these programs are not found either, so that tests skip instead
+
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

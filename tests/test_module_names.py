@@ -1,5 +1,6 @@
-"""No two modules of one name mean different things: a name that occurs twice says the same of two subjects."""
+"""What modules are called, and how they begin: no name has two meanings, and a first line says what it is for."""
 
+import ast
 from collections import Counter
 
 from tests.source_texts import modules
@@ -30,3 +31,10 @@ MEANINGS = {
 def test_a_name_that_occurs_twice_has_one_meaning():
     names = Counter(name.rpartition("/")[2] for name in modules())
     assert {name for name, count in names.items() if count > 1} == MEANINGS.keys()
+
+
+def test_the_first_line_of_a_module_is_whole():
+    """Pages show it alone: the list of layers, the index of the API reference."""
+    for name, path in modules().items():
+        first = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+        assert first.endswith((".", ":")), f"{name}: {first!r}"

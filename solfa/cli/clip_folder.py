@@ -1,11 +1,12 @@
 """Generate clips into a folder, as files that play while they grow if the model draws samples in order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from solfa.environment.stop_signals import Stopped, StopSignals
-from solfa.errors import ConfigError, Interrupted
+from solfa.errors import ConfigError, Interrupted, SolfaError
 from solfa.files.free_folder import expect_no_broken_link
 from solfa.files.id_names import flat_name
 from solfa.generate.model import Model
@@ -31,8 +32,7 @@ def generate_into(
     """Generate, show the progress, and return the names of the files written; `stream=None` streams if it can."""
     _refuse_what_it_cannot(model, bool(stream), options.get("semantics"))
     expect_no_broken_link(out, "choose another `out`")
-    out.mkdir(parents=True, exist_ok=True)
-    with progress_bar("generating", "samples" if model.draws_samples else "frames") as bar:
+    with _made_if_needed(out), progress_bar("generating", "samples" if model.draws_samples else "frames") as bar:
         if model.draws_samples and stream is not False:
             return _stream(out, model, requests, options, extension, bar)
         written = []
@@ -40,6 +40,19 @@ def generate_into(
             write_sample(clip, out, extension, model.provenance)
             written.append(flat_name(clip.file_name))
     return written
+
+
+@contextmanager
+def _made_if_needed(out: Path) -> Iterator[None]:
+    """Make a folder; what is refused before there is a clip in it leaves none."""
+    is_new = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except SolfaError:
+        if is_new and not any(out.iterdir()):
+            out.rmdir()
+        raise
 
 
 def _refuse_what_it_cannot(model: Model, stream: bool, semantics: str | None) -> None:

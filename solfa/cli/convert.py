@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solfa.cli.dataset import DatasetArgument
+from solfa.cli.encode import with_options
 from solfa.cli.flags import filled_path, filled_place
 from solfa.spelling import duration, plural, size
 from solfa.ui.terminal.console import console, progress_bar, visible
@@ -148,6 +149,7 @@ def import_(
         ),
     ],
     codec: Annotated[str | None, typer.Option(help="The codec that made the arrays.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Weights file, if --codec is a model_config.json.")] = None,
     source: Annotated[
         Path | None, typer.Option(help="The audio the arrays were made from, for ids and captions.")
     ] = None,
@@ -172,15 +174,18 @@ def import_(
     """Turn arrays that another tool encoded into a Solfa dataset."""
     from solfa.config import parse_config
     from solfa.encoding.legacy_import import ArrayFacts, import_legacy
+    from solfa.errors import ConfigError
     from solfa.ui.terminal.console import print_failures
 
     given = {"kind": kind, "sample_rate": sample_rate, "hop_length": hop_length, "codebook_size": codebook_size}
     said = {name: value for name, value in given.items() if value is not None}
+    if codec is None and checkpoint is not None:
+        raise ConfigError("--checkpoint: expected the model_config.json of these weights as --codec, found none")
     with progress_bar("importing", "clips") as bar:
         report = import_legacy(
             legacy,
             dest,
-            codec=codec,
+            codec=None if codec is None else with_options(codec, {"checkpoint": checkpoint}),
             facts=parse_config(ArrayFacts, said, "arrays") if said else None,
             layout=_layout(layout),
             source=source,
@@ -190,7 +195,8 @@ def import_(
             on_clip=bar,
         )
     failed = f", {report.num_failed} failed" if report.num_failed else ""
-    console.print(f"{report.num_clips} clips{failed} from {visible(report.layout)} in {visible(str(report.dataset))}")
+    told = f"{plural(report.num_clips, 'clip')}{failed}"
+    console.print(f"{told} from {visible(report.layout)} in {visible(str(report.dataset))}")
     print_failures([(failure.id, failure.error) for failure in report.failures])
     for note in report.notes:
         console.print(f"  [dim]{visible(note)}[/]", soft_wrap=True, highlight=False)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from solfa.codecs.default_name import DEFAULT_CODEC
+from solfa.spelling import plural
 from solfa.ui.terminal.console import console, print_facts, print_next, visible
 
 
@@ -35,7 +36,7 @@ def demo(
     print_facts("[bold]decoded[/]", scores)
     console.print()
     problems = result.verification.problems
-    found = f"{result.verification.num_clips} clips, {len(problems)} problems"
+    found = f"{plural(result.verification.num_clips, 'clip')}, {plural(len(problems), 'problem')}"
     places = [("verified", found), ("audio", str(result.audio)), ("dataset", str(result.dataset))]
     places += [("decoded", str(result.decoded)), ("report", f"{result.page} (open it in a browser)")]
     print_facts("[bold]where[/]", places)

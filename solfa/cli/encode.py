@@ -226,6 +226,8 @@ def _of_this_run(report: "EncodeReport") -> str:
 
 
 def _compression(report: "EncodeReport") -> str:
+    if report.compression < 1:
+        return f", {1 / report.compression:.1f}x larger than the audio as 16-bit PCM"
     return f", {report.compression:.1f}x smaller than the audio as 16-bit PCM"
 
 

@@ -51,7 +51,8 @@ def command_of(app: Command, arguments: Sequence[str]) -> Command | None:
 
 
 def _flag(option: Any, value: str | None) -> str | None:
-    flag: str = max(option.opts, key=len)
+    # The first long one: others are names that other programs have for it.
+    flag: str = next((name for name in option.opts if name.startswith("--")), option.opts[0])
     if value is None or (value == "True" and option.is_flag):
         return flag
     if option.is_flag:

@@ -50,13 +50,21 @@ def pre_encode(
         Path | None,
         typer.Option(metavar="FILE", help="Settings as YAML; KEY=VALUE and flags override them.", show_default="base"),
     ] = None,
-    model_config: Annotated[str | None, typer.Option(help="A stable-audio-tools model JSON.")] = None,
+    model_config: Annotated[
+        str | None, typer.Option("--model-config", "--model-config-path", help="A stable-audio-tools model JSON.")
+    ] = None,
     ckpt_path: Annotated[str | None, typer.Option(help="The model's weights: .safetensors, .ckpt or .pt.")] = None,
     pretrained_name: Annotated[
         str | None, typer.Option(help="A codec's name, folder or Hub id, instead of --model-config and --ckpt-path.")
     ] = None,
     dataset_config: Annotated[
-        str | None, typer.Option(help="A stable-audio-tools dataset JSON.", show_default="required")
+        str | None,
+        typer.Option(
+            "--dataset-config",
+            "--dataset-config-path",
+            help="A stable-audio-tools dataset JSON.",
+            show_default="required",
+        ),
     ] = None,
     output_path: Annotated[
         str | None, typer.Option(help="A new folder, or one to continue.", show_default="required")
@@ -153,9 +161,10 @@ def _choice(text: str, folders: list[Path]) -> str:
     group, chosen = _group(text), text.partition("=")[2]
     names = find_groups(folders).get(group or "", [])
     if chosen not in names:
+        other = f"; any other codec is pretrained_name={chosen or 'NAME'}" if group == "model" else ""
         raise ConfigError(
             f"{text}: expected one of {', '.join(names)}{nearest(chosen, names)}; your own are "
-            f"pre_encode/{group}/NAME.yaml in a folder that {SEARCH_PATH} lists"
+            f"pre_encode/{group}/NAME.yaml in a folder that {SEARCH_PATH} lists{other}"
         )
     return f"+{group}@_global_={chosen}"
 

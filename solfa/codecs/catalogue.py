@@ -127,7 +127,7 @@ class Pretrained:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedCodec:
     """An experiment that trains a codec, in its folder."""
 
     folder: Path
@@ -147,7 +147,7 @@ class StableAudio:
         rest = dict(options)
         weights = rest.pop("checkpoint", None)
         if not isinstance(weights, str | Path):
-            raise ConfigError(f"codec {self.config_path}: checkpoint: missing; add the weights as checkpoint=PATH")
+            raise ConfigError(f"codec {self.config_path}: weights missing; give their file as `checkpoint=PATH`")
         path = Path(weights).expanduser().absolute()
         checkpoint = Checkpoint(
             self.config_path.stem,
@@ -213,7 +213,7 @@ def _resolve(head: str) -> Reference:
         return NAMES[head]
     path = Path(resolve_path(head, load_environment(os.environ)) if head.startswith("//") else head).expanduser()
     if path.is_dir() and any((path / name).is_file() for name in (ARGV, BEST)):
-        return Trained(path.absolute())
+        return TrainedCodec(path.absolute())
     if path.is_dir():
         return Pretrained(path.absolute())
     if path.is_file():

@@ -34,7 +34,7 @@ from solfa.files.printable_names import escape_path
 from solfa.files.stores.place import Place, read_place
 from solfa.store.completion import finish
 from solfa.store.dataset import open_dataset
-from solfa.store.layout import create_info, expect_new_dataset, is_dataset, read_info
+from solfa.store.layout import create_info, expect_new_dataset, expect_real_folders, is_dataset, read_info
 from solfa.store.schema import DatasetInfo, DType
 from solfa.store.status import read_status
 
@@ -147,6 +147,7 @@ def settle_info(
     dtype: DType | None = None,
 ) -> DatasetInfo:
     """Create dataset.json, or check that the existing one has the requested settings."""
+    expect_real_folders(root)  # before hours of work that could not be stored
     existing = read_info(root) if is_dataset(root) else None
     if existing is None:
         expect_new_dataset(root)

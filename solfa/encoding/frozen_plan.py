@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from solfa.encoding.recording_versions import Versions, has_changed, planned_ver
 from solfa.encoding.remembered_probes import forget_probes, probe_and_remember
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
+from solfa.files.printable_names import unescape_path
 from solfa.files.stores.place import Place, is_url, store_at
 from solfa.store.layout import committed_shards, plan_parts
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, list_shards, write_plan_part
@@ -97,7 +98,9 @@ def refuse_strangers(root: Place, source: AudioSource, shards: Collection[int]) 
 
 def expect_named(where: Place, rows: Iterable[tuple[str, str]], source: AudioSource) -> None:
     """Refuse keys and uris of a list that lie outside the source's folder and that the source does not name."""
-    strangers = {(key, uri) for key, uri in rows if _leaves(uri) and locate(source.root, uri).path.exists()}
+    leaving = ((key, uri) for key, uri in rows if _leaves(uri))
+    # What a URL names is not even asked for: the server would learn that somebody did.
+    strangers = {(key, uri) for key, uri in leaving if is_url(uri) or locate(source.root, uri).path.exists()}
     if not strangers:
         return
     strangers -= {(recording.key, recording.uri) for recording in source.recordings()}
@@ -109,8 +112,8 @@ def expect_named(where: Place, rows: Iterable[tuple[str, str]], source: AudioSou
 
 
 def _leaves(uri: str) -> bool:
-    path = PurePosixPath(uri)
-    return is_url(uri) or path.is_absolute() or ".." in path.parts or Path(uri).is_absolute()
+    path = unescape_path(uri)  # as it will be read: %2E%2E is .., too
+    return is_url(uri) or path.is_absolute() or path.as_posix().startswith("/") or ".." in path.parts
 
 
 def _fresh(

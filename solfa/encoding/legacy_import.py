@@ -22,7 +22,7 @@ from solfa.encoding.imported_clips import ImportedClips, SourceAudio
 from solfa.errors import ConfigError, StoreError
 from solfa.files.stores.place import Place, read_place
 from solfa.store.array_dataset import append_arrays
-from solfa.store.layout import expect_new_dataset, is_dataset, read_info
+from solfa.store.layout import expect_new_dataset, expect_real_folders, is_dataset, read_info
 from solfa.store.legacy.detection import open_legacy
 from solfa.store.legacy.exported import ExportedClips
 from solfa.store.legacy.found_clips import ArrayLayout, LegacyClips
@@ -164,7 +164,8 @@ def _info_from_facts(found: LegacyClips, facts: ArrayFacts, legacy: str | Path) 
 
 
 def _expect_fitting(root: Place, info: DatasetInfo) -> None:
-    """Refuse a folder with other contents before anything is written."""
+    """Refuse a folder with other contents, or with links, before anything is written."""
+    expect_real_folders(root)
     if is_dataset(root):
         existing = read_info(root)
         if existing.fingerprint != info.fingerprint:

@@ -1,5 +1,4 @@
-"""What the plan says about the recordings: which ones the codec does not take as they are, and what was wrong beside
-them."""
+"""What a plan says about its recordings: which the codec cannot take as they are, and which sidecars are broken."""
 
 import json
 from collections import Counter

@@ -13,12 +13,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from solfa.config import Config
+from solfa.environment.faults import OUT_OF_MEMORY, fault_sentence, note_traceback
 from solfa.environment.parent_watch import end_with_parent, leave_at_once
 from solfa.errors import SolfaError
 from solfa.version import __version__
 
 STOPPED = 130
 """The exit code of a process that was asked to stop."""
+ADVICE = {
+    OUT_OF_MEMORY: "use fewer processes (`num_encoders`), or a new `dest` with less audio at once (`batch_seconds`)"
+}
+"""What helps an encoder that ran out of memory."""
 
 
 class EncoderJob(Config):
@@ -97,7 +102,7 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
 
 
 def main() -> int:
-    """Run the job on standard input; errors the user can act on are reported as one sentence."""
+    """Run the job on standard input; every error is reported as one sentence."""
     job = EncoderJob.model_validate_json(sys.stdin.readline())
     # Libraries that write to standard output must not corrupt the reports.
     reports = os.fdopen(os.dup(1), "w", buffering=1)
@@ -120,16 +125,21 @@ def main() -> int:
 
     try:
         run_job(job, emit)
-    except SolfaError as error:
-        say({"event": "error", "message": str(error)})
-        return 1
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        say({"event": "error", "message": f"{job.dest}: {error.strerror or error}{where}"})
+    except Exception as error:
+        say(error_report(error, job.dest))
         return 1
     except KeyboardInterrupt:
         return STOPPED
     return 0
+
+
+def error_report(error: Exception, dest: str) -> dict[str, Any]:
+    """Report an error as one sentence; the traceback of one that nobody expected goes into a log."""
+    if isinstance(error, SolfaError):
+        return {"event": "error", "message": str(error), "is_expected": True}
+    if not isinstance(error, OSError):  # which says itself what is wrong with which file
+        note_traceback(error, os.environ, "encode")
+    return {"event": "error", "message": f"{dest}: {fault_sentence(error, ADVICE)}", "is_expected": False}
 
 
 if __name__ == "__main__":

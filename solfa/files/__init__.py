@@ -1,5 +1,4 @@
-"""Files that either do not exist or are complete, local or in an object store: create-only publishing, digests, safe
-names, crash points."""
+"""Files that either do not exist or are complete, on this machine or in an object store."""
 
 from typing import TYPE_CHECKING
 

@@ -62,6 +62,8 @@ class Model:
 
     >>> import solfa
     >>> model = solfa.load_model("899630c8")
+    >>> model
+    Model('...899630c8', solver='lm', num_parameters=...)
     >>> clips = model.generate(text="a warm piano", seconds=1, num=2)
     >>> clips[0].samples().shape, clips[0].sample_rate
     ((1, 24000), 24000)
@@ -77,6 +79,10 @@ class Model:
         # Counted now: weights that are laid out for generation are no parameters.
         self._num_parameters = sum(parameter.numel() for parameter in self.generator.network.parameters())
         self.generator.network.to(device)
+
+    def __repr__(self) -> str:
+        folder, solver = str(self.trained.folder), self.trained.solver
+        return f"Model({folder!r}, {solver=}, num_parameters={self._num_parameters})"
 
     @property
     def info(self) -> ModelInfo:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
     from solfa.models.conditioners.text import TextConfig
     from solfa.models.conditioners.words import WordsConfig
+    from solfa.models.flow.config import StableAudio3Config, StableAudioOpenConfig
+    from solfa.models.flow.dits import FlowConditions
+    from solfa.models.flow.generation import FlowSampling, draw_latents
+    from solfa.models.flow.network import FlowNetwork, build_flow
     from solfa.models.lm.conditions import Conditions
     from solfa.models.lm.generation import GenerationSettings, generate
     from solfa.models.lm.musicgen import LoadedMusicgen, load_musicgen, save_musicgen
@@ -54,6 +58,10 @@ else:
             "solfa.models.conditioners.set": ["ConditionerSet", "ConditionsConfig"],
             "solfa.models.conditioners.text": ["TextConfig"],
             "solfa.models.conditioners.words": ["WordsConfig"],
+            "solfa.models.flow.config": ["StableAudio3Config", "StableAudioOpenConfig"],
+            "solfa.models.flow.dits": ["FlowConditions"],
+            "solfa.models.flow.generation": ["FlowSampling", "draw_latents"],
+            "solfa.models.flow.network": ["FlowNetwork", "build_flow"],
             "solfa.models.lm.conditions": ["Conditions"],
             "solfa.models.lm.generation": ["GenerationSettings", "generate"],
             "solfa.models.lm.musicgen": ["LoadedMusicgen", "load_musicgen", "save_musicgen"],
@@ -104,6 +112,9 @@ __all__ = [
     "CopiedFFN",
     "DmlHead",
     "DmlHeadConfig",
+    "FlowConditions",
+    "FlowNetwork",
+    "FlowSampling",
     "FrozenLM",
     "Fsq",
     "Gaussian",
@@ -129,14 +140,18 @@ __all__ = [
     "SashimiConfig",
     "SharedAttention",
     "SliceRouting",
+    "StableAudio3Config",
+    "StableAudioOpenConfig",
     "TextConfig",
     "TextPrefix",
     "Texts",
     "TextsConfig",
     "WaveformSampling",
     "WordsConfig",
+    "build_flow",
     "build_mot",
     "cross_entropy",
+    "draw_latents",
     "generate",
     "generate_classes",
     "inputs_and_targets",

@@ -35,7 +35,7 @@ Uses = Mapping[str, float]
 NOT_PLANNED: Uses = {}
 
 
-class Kept(NamedTuple):
+class CachedFile(NamedTuple):
     """A file of the cache."""
 
     name: str
@@ -135,7 +135,7 @@ class FileCache:
         """Remove a file, because it is not what it should be."""
         (self.folder / wanted.name).unlink(missing_ok=True)
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[CachedFile]:
         """List what is here and what is on its way."""
         found = []
         with suppress(FileNotFoundError), os.scandir(self.folder) as entries:
@@ -143,7 +143,7 @@ class FileCache:
                 if _NAME.fullmatch(entry.name):
                     with suppress(FileNotFoundError):
                         status = entry.stat(follow_symlinks=False)
-                        found.append(Kept(entry.name, status.st_size, status.st_mtime))
+                        found.append(CachedFile(entry.name, status.st_size, status.st_mtime))
         return found
 
     def _make_room(self, wanted: Wanted, use: float, uses: Uses) -> bool:
@@ -171,13 +171,17 @@ class FileCache:
             return
         import fcntl
 
-        with (self.folder.parent / "lock").open("w") as lock:
+        # In a folder that several people use, a link in the lock's place is not written through.
+        lock = os.open(self.folder.parent / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(lock)
 
 
 def files_to_remove(
-    kept: list[Kept], needed: int, max_bytes: int, use: float, uses: Uses, now: float
+    kept: list[CachedFile], needed: int, max_bytes: int, use: float, uses: Uses, now: float
 ) -> list[str] | None:
     """Choose what goes to make room: first what nobody plans to use, the oldest first, then what is used last.
 

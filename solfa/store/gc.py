@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from solfa.errors import StoreError
@@ -17,10 +18,11 @@ from solfa.store.restoration import own_manifests
 def leftovers(root: str | Place) -> list[str]:
     """List the files of a dataset that nothing refers to, by their keys."""
     place = read_place(root)
-    return [*_temporary_files(place), *_unnamed(place, _content_files(place))]
+    return [*temporary_files(place), *_unnamed(place, _content_files(place))]
 
 
-def _temporary_files(root: Place) -> list[str]:
+def temporary_files(root: Place) -> list[str]:
+    """List the keys of files that are not published yet, leases among them."""
     if isinstance(root, BucketStore):
         return [entry.key for entry in root.list(TEMPORARY)]
     walked = os.walk(root / TEMPORARY)  # which lists links to folders, but does not enter them
@@ -63,24 +65,31 @@ def collect_garbage(root: str | Place, *, dry_run: bool = False) -> list[str]:
     root = read_place(root)
     read_info(root)
     expect_real_folders(root)
+    found = temporary_files(root)
     expect_nobody_at_work(root)
     if dry_run:
         return leftovers(root)
     # The order matters. Emptying .tmp removes the unfinished commit of a process that only seemed dead, so it can no
     # longer commit any of the files below. A process that starts now holds its lease until it has committed: if there
     # is no lease after the files were listed, the commits read last refer to every file that counts.
-    temporary = _remove(root, _temporary_files(root))
-    if isinstance(root, Path):
-        for folder in [Path(path) for path, _, _ in os.walk(root / TEMPORARY, topdown=False)]:
-            if not any(folder.iterdir()):
-                folder.rmdir()
+    temporary = remove_temporary(root, found)
     files = _content_files(root)
     expect_nobody_at_work(root)
-    return temporary + _remove(root, _unnamed(root, files))
+    unnamed = _unnamed(root, files)
+    store_at(root).delete(unnamed)
+    return temporary + unnamed
 
 
-def _remove(root: Place, keys: list[str]) -> list[str]:
+def remove_temporary(root: Place, keys: list[str]) -> list[str]:
+    """Remove files that are not published and the folders that are then empty; return the keys.
+
+    They were listed before anybody looked whether somebody is at work: who starts since then keeps what it makes.
+    """
     store_at(root).delete(keys)
+    if isinstance(root, Path):
+        for folder in [Path(path) for path, _, _ in os.walk(root / TEMPORARY, topdown=False)]:
+            with suppress(OSError):  # something is in it
+                folder.rmdir()
     return keys
 
 

@@ -82,16 +82,19 @@ class LocalLease:
 
     def claim(self, owner: str) -> bool:
         # Signed before it gets its name: a lease without an owner would block the shard for everyone.
-        signed = temporary_path(self.root, "claim")
-        try:
-            signed.write_text(owner)
-            if not link_once(signed, self.path):
-                if self.is_fresh():
-                    return False
-                signed.replace(self.path)
-        finally:
-            signed.unlink(missing_ok=True)
-        return True
+        while True:
+            signed = temporary_path(self.root, "claim")
+            try:
+                signed.write_text(owner)
+                if not link_once(signed, self.path):
+                    if self.is_fresh():
+                        return False
+                    signed.replace(self.path)
+            except FileNotFoundError:
+                continue  # who came to an end just now removed what looked like nobody's
+            finally:
+                signed.unlink(missing_ok=True)
+            return True
 
     def is_fresh(self) -> bool:
         return _is_fresh(self.path)

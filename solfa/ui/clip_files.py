@@ -22,6 +22,7 @@ from solfa.files.id_names import flat_name
 from solfa.files.whole_files import replace_atomically
 from solfa.generate.clip import RANK, GeneratedClip
 from solfa.solvers.watchers.protocol import Watcher
+from solfa.spelling import plural
 from solfa.ui.html.excerpt import levels
 from solfa.ui.html.picture import spectrogram_db, spectrogram_png
 from solfa.ui.html.samples_page import Sample, render_samples
@@ -47,7 +48,8 @@ class SampleWriter(Watcher):
         for clip in clips:
             write_sample(clip, folder, provenance=provenance)
         page = write_index(self.folder)
-        logger.info("generate: wrote %d clips of epoch %d to %s; open %s", len(clips), epoch, folder, page)
+        told = plural(len(clips), "clip")
+        logger.info("generate: wrote %s of epoch %d to %s; open %s", told, epoch, folder, page)
 
 
 def write_sample(

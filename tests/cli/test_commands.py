@@ -89,6 +89,7 @@ def test_version_is_told(solfa_main):
     assert solfa_main("--version") == (0, f"solfa {solfa.__version__}\n")
 
 
+@pytest.mark.slow
 def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path, solfa_main):
     (audio_folder / "broken.wav").write_bytes(b"nothing")
     code, output = solfa_main("encode", audio_folder, tmp_path / "d.solfa", "--codec", "mulaw", "--num-workers", 0)
@@ -100,6 +101,7 @@ def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path,
     assert f"solfa inspect {tmp_path / 'd.solfa'}" in output, "what to do next"
 
 
+@pytest.mark.slow
 def test_a_run_that_only_adds_a_failed_recording_tells_no_speed_of_zero(tmp_path, solfa_main):
     (tmp_path / "only").mkdir()
     (tmp_path / "only" / "broken.wav").write_bytes(b"nothing")

@@ -28,6 +28,8 @@ NOT_MESSAGES = ("cli/", "ui/html/style.py", "models/sashimi/kernel/library.py")
         ("grid", "name a `package` with grids in it", "name a --package with grids in it"),
         ("generate", "or use `stream=False`", "or use --no-stream"),
         ("pre-encode", "begin a new `output_path`", "begin a new --output-path"),
+        ("pre-encode", "leave `dataset_config` out", "leave --dataset-config out"),
+        ("import", "give it as `checkpoint=PATH`", "give it as --checkpoint PATH"),
     ],
 )
 def test_a_parameter_is_spelled_as_it_is_typed(command, sentence, spelled):

@@ -99,6 +99,7 @@ def test_other_names_of_settings_mean_the_same_and_not_both(tmp_path):
     ("override", "words"),
     [
         ("model=dac_44kh", "did you mean 'dac_44khz'?"),
+        ("model=mimi", "pretrained_name=mimi"),
         ("dataset=oob", "pre_encode/dataset/NAME.yaml"),
         ("batchsize=4", "did you mean 'batch_size'?"),
         ("+sample_sise=4", "did you mean 'sample_size'?"),
@@ -125,6 +126,7 @@ def test_a_mistyped_key_in_a_file_and_a_file_that_is_not_there_are_named(tmp_pat
     [
         (["batch_siez=4"], "did you mean 'batch_size'?"),
         (["--pretrained-name", "mulaw"], "dataset_config: missing; output_path: missing"),
+        (["--model-config-path", "m.json", "--dataset-config-path", "d.json", "--output-path", "o"], "ckpt_path"),
     ],
 )
 def test_faults_of_the_command_line_end_with_two(arguments, words, monkeypatch, capsys):

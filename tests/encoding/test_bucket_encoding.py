@@ -71,18 +71,17 @@ def test_what_others_encoded_is_imported(bucket: str, audio_folder: Path, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", ["put:after#6", "shard:before-commit"])
 def test_a_killed_command_is_finished_by_the_next_one(
     bucket: str,
     audio_folder: Path,
     tmp_path: Path,
     digest: Callable[[Path], dict[str, str]],
     solfa_command: Callable[..., object],
-    point: str,
 ) -> None:
+    """At one point of the command; `tests/store/test_bucket_dataset.py` has all points of the writer."""
     arguments = ("--codec", MULAW, "--segment-seconds", "1", "--num-encoders", "1")
     dest = f"{bucket}/music.solfa"
-    killed = solfa_command("encode", audio_folder, dest, *arguments, SOLFA_CRASH_AT=point)
+    killed = solfa_command("encode", audio_folder, dest, *arguments, SOLFA_CRASH_AT="put:after#6")
     assert killed.returncode in (-signal.SIGKILL, 1), killed.stderr
     assert "solfa-tests-secret" not in killed.stderr + killed.stdout
     done = solfa_command("encode", audio_folder, dest, *arguments)

@@ -24,7 +24,16 @@ def begun(dest: Path, uri: str, stop: int = 1600, times: int = 1, **lie: int) ->
     write_plan_part(dest, 0, iter([pa.Table.from_pylist([clip.as_row()] * times, schema=PLAN_SCHEMA)]))
 
 
-@pytest.mark.parametrize("uri", ["{home}/secret.wav", "../home/secret.wav"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "{home}/secret.wav",
+        "../home/secret.wav",
+        "%2e%2E/home/secret.wav",
+        "%2F{home}/secret.wav",
+        "s3://bucket.invalid/secret.wav",
+    ],
+)
 def test_a_foreign_plan_reads_nothing_outside_the_source(tmp_path: Path, uri: str) -> None:
     write_tone(tmp_path / "home/secret.wav", 0.2, 8000)
     write_tone(tmp_path / "audio/mine.wav", 0.2, 8000)

@@ -59,7 +59,7 @@ def test_large_blocks_of_a_worker_come_from_the_heap():
         "libc = ctypes.CDLL(None)\n"
         "libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]\n"
         "libc.free.argtypes = [ctypes.c_void_p]\n"
-        "size = 200 << 20\n"
+        "size = 100 << 20\n"
         "def touch():\n"
         "    block = libc.malloc(size); ctypes.memset(block, 1, size); libc.free(block)\n"
         "touch()\n"

@@ -1,9 +1,12 @@
 import subprocess
 import sys
 
+import pytest
+
 from solfa.environment.bf16 import probe_bf16
 
 
+@pytest.mark.slow
 def test_the_probe_answers_and_asks_the_machine_only_once():
     first = probe_bf16()
     assert isinstance(first, bool)
@@ -11,6 +14,7 @@ def test_the_probe_answers_and_asks_the_machine_only_once():
     assert probe_bf16.cache_info().misses == 1
 
 
+@pytest.mark.slow
 def test_a_successful_probe_is_what_this_machine_computes():
     code = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); print((a @ a)[0, 0].item())"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

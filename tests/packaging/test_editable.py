@@ -1,5 +1,6 @@
 """An editable install is found from the folder that holds the clone, too, and the package can be run as a module."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -18,6 +19,10 @@ def test_a_folder_called_solfa_does_not_hide_the_package(tmp_path: Path) -> None
     assert settings["package-dir"] == {"": "."}, "with this, setuptools adds a path, as above, and no import hook"
 
 
-def test_the_package_runs_as_a_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "solfa", "--version"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.startswith("solfa ")
+def test_the_package_runs_as_a_module_and_nothing_of_the_folder_one_is_in_runs_with_it(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise SystemExit('this is not the typer that the command line needs')")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "solfa", "--version"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stdout.startswith("solfa "), done.stderr

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -74,11 +75,13 @@ def declared() -> set[str]:
     return {canonicalize_name(requirement.name) for requirement in found}
 
 
+@pytest.mark.slow
 def test_everything_that_is_imported_is_declared() -> None:
     missing = {name: path for name, path in third_party().items() if not distributions(name) & declared()}
     assert missing == {}, "add it to pyproject.toml, constraints.txt and constraints-lowest.txt"
 
 
+@pytest.mark.slow
 def test_everything_that_is_declared_is_imported() -> None:
     used = {name for module in third_party() for name in distributions(module)} | set(THROUGH_OTHERS)
     assert declared() - used == set(), "take it out of pyproject.toml, or say here who uses it"

@@ -48,6 +48,7 @@ def test_the_points_are_found() -> None:
     assert {"publish:before-link", "publish:after-link", "shard:before-commit", "manifest:before"} <= set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_killed_at_every_pass_and_repeated_the_tree_is_that_of_a_clean_run(
     name: str, tmp_path: Path, clean: dict[str, str], killed: dict[str, list[Path]]

@@ -10,7 +10,7 @@ import pytest
 
 from solfa.errors import ConfigError, StoreError
 from solfa.files import LocalStore
-from solfa.store.file_cache import FileCache, Kept, Wanted, files_to_remove
+from solfa.store.file_cache import CachedFile, FileCache, Wanted, files_to_remove
 
 
 def wanted(store: LocalStore, key: str) -> Wanted:
@@ -42,7 +42,12 @@ def test_what_was_used_longest_ago_goes_first(files: list[Wanted], tmp_path: Pat
 
 
 def test_with_a_plan_only_what_is_used_later_goes() -> None:
-    kept = [Kept("a", 10, 0.0), Kept("b", 10, 0.0), Kept("c", 10, 0.0), Kept("mine.part", 10, 1e9)]
+    kept = [
+        CachedFile("a", 10, 0.0),
+        CachedFile("b", 10, 0.0),
+        CachedFile("c", 10, 0.0),
+        CachedFile("mine.part", 10, 1e9),
+    ]
     uses = {"a": 5.0, "b": 9.0}
 
     def going(needed: int, use: float) -> list[str] | None:
@@ -54,7 +59,7 @@ def test_with_a_plan_only_what_is_used_later_goes() -> None:
     assert going(20, 9) is None
     assert going(30, 7) is None
     assert files_to_remove(kept, 41, 40, 1, uses, now=1e9) is None
-    busy = [Kept("somebody's", 40, 1e9 - 5)]
+    busy = [CachedFile("somebody's", 40, 1e9 - 5)]
     assert files_to_remove(busy, 10, 40, 1, uses, now=1e9) is None
 
 
@@ -111,6 +116,20 @@ def test_files_of_others_are_not_counted_and_not_removed(files: list[Wanted], tm
     for file in files:
         assert cache.fetch(file) is not None
     assert (cache.folder / "thesis.txt").exists() and len(cache.kept()) == 1
+
+
+def test_nothing_is_written_through_links_that_somebody_put_into_the_cache(files: list[Wanted], tmp_path: Path) -> None:
+    cache = FileCache(tmp_path / "cache/objects", 1 << 20)
+    cache.folder.mkdir(parents=True)
+    theirs = tmp_path / "thesis.txt"
+    theirs.write_text("mine")
+    for place in (tmp_path / "cache/lock", cache.folder / f"{files[1].name}.part", cache.folder / files[2].name):
+        place.symlink_to(theirs)
+    assert cache.fetch(files[0]) is None
+    (tmp_path / "cache/lock").unlink()
+    os.utime(theirs, (0, 0))
+    assert all(cache.fetch(file) is not None for file in files[:3])
+    assert theirs.read_text() == "mine"
 
 
 def test_its_place_and_size_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +52,7 @@ def test_the_lease_of_a_dead_process_of_this_machine_is_free_at_once(tmp_path: P
     program = f"""
 import os, signal
 from pathlib import Path
+from typing import Any
 from solfa.store.lease import Lease
 assert Lease.take(Path({str(tmp_path)!r}), 0)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -132,3 +135,22 @@ def test_a_lease_is_dropped_for_its_owner_and_for_nobody_else(tmp_path: Path) ->
     drop_lease(tmp_path, 0, lease_owner())
     assert not is_leased(tmp_path, 0)
     lease.release()
+
+
+@pytest.mark.parametrize("step", ["write_text", "link"])
+def test_a_claim_survives_somebody_who_clears_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """The folder goes between two steps of claiming, as when the last of several ranks ends."""
+    place: Any = Path if step == "write_text" else os
+    really = getattr(place, step)
+
+    def clear_first(*arguments: Any) -> Any:
+        monkeypatch.setattr(place, step, really)
+        shutil.rmtree(tmp_path / ".tmp")
+        return really(*arguments)
+
+    monkeypatch.setattr(place, step, clear_first)
+    lease = Lease.take(tmp_path, 0)
+    assert lease is not None
+    with lease:
+        assert is_leased(tmp_path, 0)
+        assert [path.name for path in (tmp_path / ".tmp").iterdir()] == ["lease-00000"]

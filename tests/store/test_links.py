@@ -42,13 +42,14 @@ def test_garbage_is_not_collected_through_a_link(dataset: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", [".tmp", "data", "meta", "commit", "plan", "manifest"])
-def test_nothing_is_written_through_a_link(dataset: Path, name: str) -> None:
+def test_nothing_is_written_through_a_link_nor_encoded_in_vain(dataset: Path, name: str) -> None:
     write_tone(dataset.parent / "audio/b.wav", 0.3, 8000)
     theirs = linked(dataset, name)
     before = {path.name: path.read_bytes() for path in theirs.iterdir()}
     with pytest.raises(StoreError):
         solfa.encode(dataset.parent / "audio", dataset, codec=solfa.load_codec(CODEC))
     assert {path.name: path.read_bytes() for path in theirs.iterdir()} == before
+    assert not (dataset / "plan/00001.parquet").exists() and not (dataset / "commit/00001.json").exists()
 
 
 def test_the_dataset_itself_may_be_a_link(dataset: Path) -> None:

@@ -60,6 +60,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("point", "number", "leftovers"), [(POINTS[0], 1, 1), (POINTS[1], 2, 0)])
 def test_a_writer_killed_around_the_rename_leaves_one_whole_state(
     killed: Path, point: str, number: int, leftovers: int

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from solfa.audio.probe import probe
 from solfa.audio.reader import read_span
 from solfa.audio.recording import AudioInfo, Location, Recording
 from solfa.audio.resampler import resampled_span
@@ -29,14 +28,50 @@ METADATA_ERROR = "metadata_error"
 """The metadata field that lists values which are not JSON."""
 
 
-class Hearing(NamedTuple):
-    """How the model hears recordings; zeros mean as they are."""
+class Excerpt(NamedTuple):
+    """The part of a recording that the function gets, as a model hears it."""
 
-    sample_rate: int = 0
-    num_channels: int = 0
+    location: Location
+    info: AudioInfo
+    start: int
+    """First sample and end (exclusive), at the recording's own rate."""
+    stop: int
+    sample_rate: int
+    """The model's, like the number of channels."""
+    num_channels: int
+    num_samples: int
+    """At the model's rate; if there is less audio, zeros follow."""
 
+    @classmethod
+    def whole(cls, location: Location, info: AudioInfo, sample_rate: int = 0, num_channels: int = 0) -> "Excerpt":
+        """Take all of a recording; 0 keeps its own rate or channels."""
+        rate = sample_rate or info.sample_rate
+        num_samples = resampled_span(0, info.num_samples, info.sample_rate, rate)[1]
+        return cls(location, info, 0, info.num_samples, rate, num_channels or info.num_channels, num_samples)
 
-AS_IT_IS = Hearing()
+    def arguments(self, relpath: str, *, read_audio: bool) -> "tuple[dict[str, Any], Tensor]":
+        """Make `info` and `audio` as stable-audio-tools makes them; audio that is not read is zero."""
+        import torch  # here, because listing a source takes no torch otherwise
+
+        began = time.monotonic()
+        first, last = resampled_span(self.start, self.stop, self.info.sample_rate, self.sample_rate)
+        if read_audio:
+            span = read_span(self.location, self.info, self.start, self.stop, self.sample_rate, self.num_channels)
+            padding = (0, self.num_samples - span.shape[1])
+            audio = torch.nn.functional.pad(torch.from_numpy(span), padding).clamp(-1, 1)
+        else:
+            audio = torch.zeros(1).expand(self.num_channels, self.num_samples)
+        described = {
+            "path": str(self.location.path),
+            "relpath": relpath,
+            "timestamps": (self.start / self.info.num_samples, self.stop / self.info.num_samples),
+            "seconds_start": math.floor(self.start / self.info.sample_rate),
+            "seconds_total": math.ceil(self.info.num_samples / self.info.sample_rate),
+            "padding_mask": (torch.arange(self.num_samples) < last - first).float(),
+            "sample_rate": self.sample_rate,
+            "load_time": time.monotonic() - began,
+        }
+        return described, audio
 
 
 @dataclass(frozen=True)
@@ -44,18 +79,15 @@ class CustomMetadata:
     """The user's function."""
 
     function: Callable[[dict[str, Any], "Tensor"], Mapping[str, Any]]
-    hearing: Hearing = AS_IT_IS
 
-    def describe(self, recording: Recording, location: Location) -> Recording | None:
-        """Add the metadata the function returns; None if it rejects the recording, with an error if it fails."""
+    def describe(self, recording: Recording, relpath: str, excerpt: Excerpt) -> Recording | None:
+        """Add the metadata the function returns; None if it rejects the excerpt, with an error if it fails."""
         try:
-            info = probe(location)
+            info, audio = excerpt.arguments(relpath, read_audio=uses_audio(self.function))
         except AudioError as error:
             return replace(recording, error=str(error))
         try:
-            found = dict(self.function(*self._arguments(recording, location, info)))
-        except AudioError as error:
-            return replace(recording, error=str(error))
+            found = dict(self.function({**recording.metadata, **info}, audio))
         # The function is not ours: whatever it raises counts as a failure of this one recording.
         except Exception as error:
             return replace(recording, error=f"get_custom_metadata failed: {type(error).__name__}: {error}")
@@ -66,32 +98,6 @@ class CustomMetadata:
             return replace(recording, error="get_custom_metadata returned __audio__; change the audio files instead")
         metadata = {**recording.metadata, **_json_values(found)}
         return replace(recording, metadata=metadata, caption=find_caption(metadata) or recording.caption)
-
-    def _arguments(self, recording: Recording, location: Location, info: AudioInfo) -> "tuple[dict[str, Any], Tensor]":
-        """Make what stable-audio-tools passes, of the whole recording instead of a crop."""
-        import torch  # here, because listing a source takes no torch otherwise
-
-        began = time.monotonic()
-        sample_rate = self.hearing.sample_rate or info.sample_rate
-        num_channels = self.hearing.num_channels or info.num_channels
-        num_samples = resampled_span(0, info.num_samples, info.sample_rate, sample_rate)[1]
-        if uses_audio(self.function):
-            span = read_span(location, info, 0, info.num_samples, sample_rate, num_channels)
-            audio = torch.from_numpy(span).clamp(-1, 1)
-        else:
-            audio = torch.zeros(1).expand(num_channels, num_samples)
-        described = {
-            **recording.metadata,
-            "path": str(location.path),
-            "relpath": recording.member or recording.uri,
-            "timestamps": (0.0, 1.0),
-            "seconds_start": 0,
-            "seconds_total": math.ceil(info.num_samples / info.sample_rate),
-            "padding_mask": torch.ones(num_samples),
-            "sample_rate": sample_rate,
-            "load_time": time.monotonic() - began,
-        }
-        return described, audio
 
 
 def uses_audio(function: Callable[..., Any]) -> bool:

@@ -1,9 +1,9 @@
 """The dataset JSON of stable-audio-tools: folders (`audio_dir`) and WebDataset tars, here (`wds`) or in buckets (`s3`).
 
 A `custom_metadata_module` is the user's own Python, and runs only if the user trusts it: the config may come from
-somebody else. It is called once per recording, while the source is listed, with what stable-audio-tools passes it:
-`info` (path, relpath, sample_rate, seconds_total, ...) and `audio`, a tensor at the model's rate and channels, which is
-decoded only if the function uses it.
+somebody else. It is called once per recording, while the source is listed, with what stable-audio-tools passes it for a
+recording that it need not crop: `info` (path, relpath, sample_rate, seconds_total, ...) and `audio`, a tensor at the
+model's rate and channels, which is decoded only if the function uses it.
 """
 
 import os
@@ -12,15 +12,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationInfo, field_validator
+
+from solfa.audio.probe import probe
 from solfa.audio.recording import AudioSource, Recording
 from solfa.audio.sources.bucket import BucketSource
-from solfa.audio.sources.custom_metadata import CustomMetadata, Hearing, load_custom_metadata
+from solfa.audio.sources.custom_metadata import CustomMetadata, Excerpt, load_custom_metadata
 from solfa.audio.sources.folder import FolderSource
 from solfa.audio.sources.folder_walk import is_tar_name
 from solfa.audio.sources.location import locate_recording, uri_below
 from solfa.audio.sources.tar import BucketTarSource, TarSource, tar_fault
 from solfa.config import Config, parse_config
-from solfa.errors import ConfigError
+from solfa.errors import AudioError, ConfigError
 from solfa.files.json_objects import parse_strict
 from solfa.files.printable_names import escape_path, unescape_path
 from solfa.files.stores.bucket_store import BucketStore
@@ -39,12 +42,31 @@ class DatasetEntry(Config):
 
 
 class DatasetConfig(Config):
-    """A dataset config; `random_crop` and `drop_last` only concern training, so they change nothing here."""
+    """A dataset config; what only concerns training, as most of its settings do, changes nothing here."""
 
-    dataset_type: Literal["audio_dir", "wds", "s3", "pre_encoded"]
+    dataset_type: Literal["audio_dir", "wds", "s3"]
     datasets: tuple[DatasetEntry, ...]
     random_crop: bool = True
     drop_last: bool = True
+    epoch_steps: int | None = None
+    resampled_shards: bool | None = None
+    latent_crop_length: int | None = None
+    pre_encoded: bool = False
+    remove_silence: bool = False
+    silence_threshold: tuple[float, ...] = ()
+    max_silence_duration: float | None = None
+    volume_norm: bool = False
+    volume_norm_param: tuple[float, ...] = ()
+
+    @field_validator("remove_silence", "volume_norm")
+    @classmethod
+    def _leave_audio_alone(cls, value: bool, field: ValidationInfo) -> bool:
+        if value:
+            raise ValueError(
+                "expected false, because audio is encoded as it is; change the files first, and leave "
+                f"{field.field_name} out"
+            )
+        return value
 
 
 @dataclass(frozen=True)
@@ -62,6 +84,9 @@ class DatasetConfigSource:
 
     root: Path
     collections: tuple[Collection, ...]
+    sample_rate: int = 0
+    """At which the functions hear recordings, like the number of channels; 0 means as they are."""
+    num_channels: int = 0
 
     def recordings(self) -> Iterator[Recording]:
         for collection in self.collections:
@@ -75,19 +100,17 @@ class DatasetConfigSource:
 
     def heard_by(self, sample_rate: int, num_channels: int) -> "DatasetConfigSource":
         """Let the functions hear recordings at a model's rate and channels."""
-        hearing = Hearing(sample_rate, num_channels)
-        collections = (
-            replace(collection, custom_metadata=replace(collection.custom_metadata, hearing=hearing))
-            if collection.custom_metadata
-            else collection
-            for collection in self.collections
-        )
-        return replace(self, collections=tuple(collections))
+        return replace(self, sample_rate=sample_rate, num_channels=num_channels)
 
     def _describe(self, collection: Collection, recording: Recording, base: Place) -> Recording | None:
         if collection.custom_metadata is None or recording.error is not None:
             return recording
-        return collection.custom_metadata.describe(recording, locate_recording(base, recording))
+        location = locate_recording(base, recording)
+        try:
+            excerpt = Excerpt.whole(location, probe(location), self.sample_rate, self.num_channels)
+        except AudioError as error:
+            return replace(recording, error=str(error))
+        return collection.custom_metadata.describe(recording, recording.member or recording.uri, excerpt)
 
 
 def _uri(root: Path, base: Place, recording: Recording) -> str:
@@ -110,9 +133,9 @@ def open_dataset_config(path: Path, audio_root: Path | None, *, trust_code: bool
     except (OSError, ValueError) as error:
         raise ConfigError(f"{where}: expected a stable-audio-tools dataset config, found: {error}") from None
     values.setdefault("datasets", ())
-    config = parse_config(DatasetConfig, values, where)
-    if config.dataset_type == "pre_encoded":
+    if values.get("dataset_type") == "pre_encoded" or values.get("pre_encoded") is True:
         raise ConfigError(f"{where}: contains latents that are already encoded; load them with `solfa import`")
+    config = parse_config(DatasetConfig, values, where)
     if not config.datasets:
         raise ConfigError(f"{where}: datasets: expected at least one entry with an id and a path, found none")
     ids = [entry.id for entry in config.datasets]

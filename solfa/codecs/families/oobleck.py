@@ -1,7 +1,7 @@
 """Oobleck, the variational autoencoder of Stable Audio (arXiv 2407.14358), with the layers of diffusers.
 
 Its relatives of stable-audio-tools are run by the same codec: with other activations, with the networks of DAC, and
-with latents that are squashed (tanh), normalised (l2_norm) or left alone (wasserstein) instead of drawn.
+with latents that are squashed (tanh), normalised (l2_norm) or left alone (wasserstein, none) instead of drawn.
 
 The encoder gives a mean and a scale per latent channel. Encoding stores the mean, so it is deterministic; with
 `with_scale=true` it stores mean | scale as the network gives them, and the posterior's standard deviation is
@@ -45,8 +45,9 @@ class OobleckArchitecture(Config):
     family: Literal["oobleck", "dac_vae"] = Field(default="oobleck", exclude=True)
     soft_clip: Literal[True] | None = None
     """Whether the waveform goes through a last tanh."""
-    bottleneck: Literal["tanh", "l2_norm", "wasserstein"] | None = None
-    """None is variational: the network gives mean | scale. Wasserstein keeps latents as the network gives them."""
+    bottleneck: Literal["tanh", "l2_norm", "wasserstein", "none"] | None = None
+    """None is variational: the network gives mean | scale. Wasserstein and none keep latents as the network gives
+    them."""
     tanh_scale: float | None = None
     """Tanh squashes latents to plus and minus this."""
 
@@ -89,7 +90,7 @@ class OobleckCodec:
         self._bottleneck, self._tanh_scale = architecture.bottleneck, architecture.tanh_scale or 1.0
         if options.with_scale and self._bottleneck is not None:
             raise ConfigError(
-                f"codec {self.name}: with_scale: a {self._bottleneck} bottleneck has no scale; leave it out"
+                f"codec {self.name}: with_scale: its bottleneck ({self._bottleneck}) has no scale; leave it out"
             )
         self.latent_channels = self._num_means * (2 if options.with_scale else 1)
         self.description: Mapping[str, Any] = {

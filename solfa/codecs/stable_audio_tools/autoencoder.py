@@ -98,7 +98,7 @@ def _bottleneck(model: OobleckLatents | DacLatents) -> dict[str, Any]:
         return {**clipped, "bottleneck": "tanh", "tanh_scale": part.config.scale}
     if isinstance(part, WassersteinPart) and part.config.use_tanh:
         return {**clipped, "bottleneck": "tanh", "tanh_scale": part.config.tanh_scale}
-    return {**clipped, "bottleneck": part.type}
+    return {**clipped, "bottleneck": "none" if part is None else part.type}
 
 
 def _oobleck_network(model: OobleckLatents) -> OobleckNetwork:

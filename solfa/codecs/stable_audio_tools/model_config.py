@@ -1,5 +1,6 @@
-"""The `model_config.json` of stable-audio-tools, as far as Solfa runs it: oobleck and dac with the bottlenecks vae,
-tanh, l2_norm and wasserstein, dac + dac_rvq, and seanet + rvq.
+"""The `model_config.json` of stable-audio-tools, as far as Solfa runs it.
+
+That is oobleck and dac with the bottlenecks vae, tanh, l2_norm, wasserstein or none, dac + dac_rvq, and seanet + rvq.
 
 Defaults are those of stable-audio-tools. A field that would change the numbers in an unsupported way is refused.
 """
@@ -151,7 +152,7 @@ class WassersteinPart(Part):
 
 
 ContinuousPart = Annotated[VaePart | TanhPart | L2NormPart | WassersteinPart, Field(discriminator="type")]
-CONTINUOUS = ("vae", "tanh", "l2_norm", "wasserstein")
+CONTINUOUS = ("vae", "tanh", "l2_norm", "wasserstein", "none")
 
 
 class DacEncoderPart(Part):
@@ -176,7 +177,7 @@ class DacRvqPart(Part):
     config: DacQuantizer
 
 
-def _check_latents(bottleneck: ContinuousPart, encoder: int, decoder: int) -> None:
+def _check_latents(bottleneck: ContinuousPart | None, encoder: int, decoder: int) -> None:
     """Check what the encoder gives against what the decoder takes."""
     if isinstance(bottleneck, VaePart):
         check_equal("the encoder's latent_dim", encoder, "mean and scale", 2 * decoder)
@@ -189,7 +190,7 @@ class OobleckLatents(Autoencoder):
 
     encoder: OobleckEncoderPart
     decoder: OobleckDecoderPart
-    bottleneck: ContinuousPart
+    bottleneck: ContinuousPart | None = None
 
     @model_validator(mode="after")
     def _check(self) -> "OobleckLatents":
@@ -205,7 +206,7 @@ class DacLatents(Autoencoder):
 
     encoder: DacEncoderPart
     decoder: DacDecoderPart
-    bottleneck: ContinuousPart
+    bottleneck: ContinuousPart | None = None
 
     @model_validator(mode="after")
     def _check(self) -> "DacLatents":

@@ -18,7 +18,7 @@ from solfa.data.stable_random import crop_start
 from solfa.errors import StoreError
 
 
-class Share(NamedTuple):
+class RankShare(NamedTuple):
     """One rank's part of one global batch before it is read; `BatchDataset` is indexed by it."""
 
     seed: int
@@ -98,7 +98,7 @@ class Batch:
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
-def read_batch(source: ClipSource, share: Share) -> Batch:
+def read_batch(source: ClipSource, share: RankShare) -> Batch:
     """Read one rank's share of a global batch."""
     part = share.part
     anticipate_clips(source, part.clips.tolist())

@@ -24,7 +24,7 @@ from pydantic import NonNegativeInt
 from torch.utils.data import DataLoader, Dataset
 
 from solfa.config import Config, parse_config
-from solfa.data.batching.collation import Batch, Share, read_batch
+from solfa.data.batching.collation import Batch, RankShare, read_batch
 from solfa.data.batching.epoch_plan import EpochPlan
 from solfa.data.batching.modes import Crop, Mode, Pack, Pad, plan_epoch
 from solfa.data.batching.prefetch import Prefetch
@@ -62,7 +62,7 @@ class BatchDataset(Dataset[Batch]):
     def __init__(self, source: ClipSource) -> None:
         self._source = source
 
-    def __getitem__(self, share: Share) -> Batch:
+    def __getitem__(self, share: RankShare) -> Batch:
         return read_batch(self._source, share)
 
 
@@ -72,7 +72,7 @@ class _Answers(Dataset["Batch | SolfaError"]):
     def __init__(self, batches: BatchDataset) -> None:
         self._batches = batches
 
-    def __getitem__(self, share: Share) -> Batch | SolfaError:
+    def __getitem__(self, share: RankShare) -> Batch | SolfaError:
         try:
             return self._batches[share]
         except SolfaError as error:
@@ -115,12 +115,12 @@ class GlobalBatchSampler:
         """Count the remaining steps of the epoch."""
         return self.num_steps - self.step
 
-    def __iter__(self) -> Iterator[Share]:
+    def __iter__(self) -> Iterator[RankShare]:
         epoch, plan = self.epoch, self._plan
         for step in range(self.step, len(plan)):
             batch = plan.batch(step)
             part = deal(batch, self._rank, self._world_size)
-            yield Share(self._seed, epoch, step, part, batch.num_rows, int(batch.num_frames.sum()))
+            yield RankShare(self._seed, epoch, step, part, batch.num_rows, int(batch.num_frames.sum()))
 
     @property
     def num_steps(self) -> int:

@@ -103,7 +103,7 @@ class Dset(Config):
     @model_validator(mode="after")
     def _one_way_to_validate(self) -> "Dset":
         if (self.valid is None) == (self.hold_out is None):
-            found = "neither" if self.valid is None else "both"
+            found = "neither" if self.valid is None else "both; set dset.hold_out=null to validate on valid"
             raise ValueError(f"expected either valid or hold_out as data to validate on, found {found}")
         return self
 

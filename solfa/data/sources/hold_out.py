@@ -16,8 +16,12 @@ from pydantic import Field, PositiveInt, model_validator
 from solfa.config import Config
 from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
+from solfa.spelling import plural
 
 Side = Literal["train", "valid"]
+
+OTHER_DATA = "dset.valid=DATASET dset.hold_out=null"
+"""What to type for a run that validates on data of its own."""
 
 _SEGMENT = re.compile(r"(@\d{5,}\.\d{3})?(#\d+)?$")
 
@@ -53,9 +57,12 @@ class HoldOut(Config):
             found += clips_of[recording]
         return chosen
 
-    def least_fraction(self, clips_of: Counter[str]) -> float:
-        """Return a fraction, in hundredths, that takes at least one recording."""
-        return math.ceil(100 * min(map(self._key, clips_of), default=1 << 128) / (1 << 128) + 1e-9) / 100
+    def least_fraction(self, clips_of: Counter[str]) -> float | None:
+        """Return a fraction with few digits that takes a recording and leaves one; None if there are not two."""
+        keys = sorted(self._key(recording) / (1 << 128) for recording in clips_of)
+        steps = [10.0**digits for digits in range(2, 12)] if len(keys) > 1 else []
+        fractions = (math.ceil(step * keys[0] + 1e-9) / step for step in steps)
+        return next((fraction for fraction in fractions if keys[0] < fraction <= keys[-1]), None)
 
     def _key(self, recording: str) -> int:
         return stable_key("hold out", self.seed, recording)
@@ -74,10 +81,16 @@ def on_side(ids: Sequence[str], hold_out: HoldOut, side: Side) -> Bool[np.ndarra
     if not held or len(held) == len(counts):
         size = f"fraction {hold_out.fraction}" if hold_out.clips is None else f"clips {hold_out.clips}"
         taken = "all" if held else "none"
+        there = f"{plural(len(counts), 'recording')} with {plural(len(ids), 'clip')}"
+        if len(counts) == 1:
+            raise ConfigError(
+                f"hold_out: there is only {there}, and recordings are held out whole; train on more recordings, or "
+                f"name other data to validate on: {OTHER_DATA}"
+            )
         enough = hold_out.least_fraction(counts)
-        advice = f"set dset.hold_out.fraction={enough:.2g}" if not held and enough < 1 else "change the size"
+        advice = "change the size" if held or enough is None else f"set dset.hold_out.fraction={enough:g}"
         raise ConfigError(
-            f"hold_out: {size} takes {taken} of {len(counts)} recordings with {len(ids)} clips, but both sides need "
-            f"some; {advice}, or name a dataset for valid with dset.valid"
+            f"hold_out: {size} takes {taken} of {there}, but both sides need some; {advice}, or name other data to "
+            f"validate on: {OTHER_DATA}"
         )
     return np.array([(recording in held) == (side == "valid") for recording in recordings], bool)

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from signal import SIGTERM
-from typing import TextIO
+from typing import Any, TextIO
 
 from solfa.encoding.worker_main import STOPPED, EncoderJob
 from solfa.environment.allocator import worker_environment
-from solfa.errors import Interrupted, SolfaError
+from solfa.errors import Interrupted, SolfaError, StoreError
 
 GRACE_SECONDS = 10.0
 """How long a process may take to stop what it is doing."""
@@ -53,6 +53,11 @@ def check_exit(code: int) -> None:
         raise SolfaError(
             f"an encoder process ended with {how}; committed shards are kept, run the same command to continue"
         )
+
+
+def reported_error(report: Mapping[str, Any]) -> SolfaError:
+    """Make the error that an encoder reports: one that a user can act on, or work that had to stop."""
+    return (StoreError if report["is_expected"] else SolfaError)(report["message"])
 
 
 def end_encoders(processes: Sequence[Process]) -> None:

@@ -12,11 +12,11 @@ from solfa.encoding.executors.encoder_process import (
     check_exit,
     encoder_environment,
     end_encoders,
+    reported_error,
     start_encoder,
 )
 from solfa.encoding.executors.protocol import Oversight, progress_of
 from solfa.encoding.worker_main import EncoderJob
-from solfa.errors import StoreError
 from solfa.files.stores.place import Place
 
 WAIT_SECONDS = 0.1
@@ -49,7 +49,7 @@ class LocalExecutor:
                     running -= 1
                     check_exit(processes[index].returncode)
                 elif report["event"] == "error":
-                    raise StoreError(report["message"])
+                    raise reported_error(report)
                 else:
                     oversight.progress(index, progress_of(report))
         finally:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from solfa.encoding.executors.encoder_process import GRACE_SECONDS, check_exit
+from solfa.encoding.executors.encoder_process import GRACE_SECONDS, check_exit, reported_error
 from solfa.encoding.executors.protocol import Oversight, progress_of
 from solfa.encoding.executors.ray_cluster import (
     Ray,
@@ -28,7 +28,7 @@ from solfa.encoding.executors.ray_cluster import (
 )
 from solfa.encoding.executors.ray_encoder import RayEncoder, versions
 from solfa.encoding.worker_main import STOPPED, EncoderJob
-from solfa.errors import SolfaError, StoreError
+from solfa.errors import SolfaError
 from solfa.files.stores.place import Place, read_place
 from solfa.files.whole_files import temporary_path
 from solfa.store.layout import is_committed
@@ -153,7 +153,7 @@ class RayExecutor:
                 if report["faults"]:  # a node that joined after all others were asked
                     raise unfit_nodes([f"{live.host} {', '.join(report['faults'])}"], len(alive_nodes(self._ray)))
             case "error":
-                raise StoreError(report["message"])
+                raise reported_error(report)
             case "exit" if report["code"] < 0 or report["code"] == STOPPED:
                 self._replace(live, f"exit code {report['code']}")
             case "exit":

@@ -4,15 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from solfa.audio.recording import Location, Recording
-from solfa.audio.sources.custom_metadata import CustomMetadata
-from solfa.audio.sources.dataset_config import DatasetConfigSource, open_dataset_config
-from solfa.codecs.protocol import Codec
+from solfa.audio.sources.dataset_config import Collection, DatasetConfigSource, open_dataset_config
 from solfa.errors import ConfigError
 from solfa.files.json_objects import parse_strict
 from solfa.files.printable_names import escape_path, unescape_path
-
-REJECTED = "rejected by get_custom_metadata"
 
 
 class Collected(NamedTuple):
@@ -38,35 +33,25 @@ class Collected(NamedTuple):
             notes.append("drop_last in the dataset config is for training only: the last, smaller batch was encoded")
         return notes
 
-    def heard_by(self, codec: Codec) -> "Collected":
-        """Let the user's functions hear recordings as the codec does."""
-        return self._replace(source=self.source.heard_by(codec.sample_rate, codec.num_channels))
+    def collection_of(self, key: str) -> Collection:
+        """Find the collection of a recording."""
+        named = [one for one in self.source.collections if key.startswith(_prefix(one))]
+        # The longest: ids may contain slashes, and one may begin with another.
+        return max(named, key=lambda collection: len(collection.id))
 
     def relpath(self, key: str) -> str:
         """Name a recording relative to its collection."""
-        prefixes = [escape_path(collection.id) + "/" for collection in self.source.collections]
-        # The longest: ids may contain slashes, and one may begin with another.
-        prefix = max((prefix for prefix in prefixes if key.startswith(prefix)), key=len, default="")
-        return str(unescape_path(key.removeprefix(prefix)))
+        return str(unescape_path(key.removeprefix(_prefix(self.collection_of(key)))))
 
 
-class _KeepRejected(CustomMetadata):
-    """The user's function; what it rejects stays in the list, with the reason."""
-
-    def describe(self, recording: Recording, location: Location) -> Recording | None:
-        return super().describe(recording, location) or replace(recording, error=REJECTED)
+def _prefix(collection: Collection) -> str:
+    return escape_path(collection.id) + "/"
 
 
 def open_collected(path: Path, *, trust_code: bool) -> Collected:
     """Read a dataset config and open what it names."""
     source = open_dataset_config(path.absolute(), None, trust_code=trust_code)
-    collections = tuple(
-        replace(collection, custom_metadata=_KeepRejected(collection.custom_metadata.function))
-        if collection.custom_metadata
-        else collection
-        for collection in source.collections
-    )
-    return Collected(parse_strict(path.read_bytes()), replace(source, collections=collections))
+    return Collected(parse_strict(path.read_bytes()), source)
 
 
 def expect_recordings(collected: Collected, path: Path) -> None:

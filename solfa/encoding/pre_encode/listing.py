@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from solfa.audio.probe import probe_in_chunks
 from solfa.encoding.frozen_plan import expect_named
 from solfa.encoding.pre_encode.config_source import Collected, without_functions
+from solfa.encoding.pre_encode.item_metadata import ItemMetadata
 from solfa.encoding.pre_encode.items import MAX_BATCHES, Cut, items_of, shuffle_key
 from solfa.encoding.remembered_probes import forget_probes, probe_and_remember
 from solfa.errors import ConfigError, StoreError
@@ -32,7 +33,7 @@ def list_path(out: Path) -> Path:
 
 def freeze_list(
     out: Path,
-    collected: Collected,
+    metadata: ItemMetadata,
     cut: Cut,
     *,
     shuffle: bool,
@@ -41,7 +42,7 @@ def freeze_list(
 ) -> None:
     """List all recordings and write the list; if another process was first, its list stays."""
     enough = None if shuffle else max_items
-    table = pa.Table.from_batches(_record_batches(out, collected, cut, enough, on_recordings), PLAN_SCHEMA)
+    table = pa.Table.from_batches(_record_batches(out, metadata, cut, enough, on_recordings), PLAN_SCHEMA)
     if shuffle:
         names = table["id"].to_pylist()
         table = table.take(pa.array(sorted(range(len(names)), key=lambda row: shuffle_key(names[row])), pa.int64()))
@@ -57,14 +58,16 @@ def freeze_list(
 
 
 def _record_batches(
-    out: Path, collected: Collected, cut: Cut, enough: int | None, on_recordings: Callable[[int], None]
+    out: Path, metadata: ItemMetadata, cut: Cut, enough: int | None, on_recordings: Callable[[int], None]
 ) -> Iterator[pa.RecordBatch]:
     num_recordings = num_items = 0
     probe = partial(probe_and_remember, out) if enough is None else probe_in_chunks
-    for probed in probe(collected.source.root, collected.source.recordings()):
+    source = without_functions(metadata.collected.source)
+    for probed in probe(source.root, source.recordings()):
         rows = []
         for recording, info in probed:
-            rows += [item.as_row() for item in items_of(recording, info, cut)]
+            items = items_of(recording, info, cut)
+            rows += [metadata.describe(recording, info, item).as_row() for item in items]
             num_recordings += 1
             on_recordings(num_recordings)
         yield pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA)

@@ -12,7 +12,6 @@ OUT/filelist.txt           the arrays of all ranks, written with it: readers the
 
 import json
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +37,7 @@ from solfa.files.whole_files import (
 from solfa.store.export.clip_record import json_bytes
 from solfa.store.export.npy_bytes import npy_bytes
 from solfa.store.export.stable_audio import FILE_LIST, file_list
+from solfa.store.gc import remove_temporary, temporary_files
 from solfa.store.lease import Lease, live_leases
 
 DETAILS, FAILURES, SILENCE = "details.json", "failures.jsonl", "silence.npy"
@@ -104,8 +104,9 @@ def at_work(out: Path, rank: Rank) -> Iterator["RankFolder"]:
         folder = RankFolder(out, rank)
         folder.clean()
         yield folder
+    leftovers = temporary_files(out)
     if not live_leases(out):
-        shutil.rmtree(out / TEMPORARY, ignore_errors=True)
+        remove_temporary(out, leftovers)
 
 
 class RankFolder:

@@ -13,6 +13,7 @@ from solfa.encoding.placement import Encoders
 from solfa.encoding.pre_encode.config import MIN_SAMPLE_SIZE, PreEncodeConfig, check_launch
 from solfa.encoding.pre_encode.config_source import Collected, expect_recordings, open_collected
 from solfa.encoding.pre_encode.item_json import ItemDescriber, make_details, model_config_of
+from solfa.encoding.pre_encode.item_metadata import ItemMetadata
 from solfa.encoding.pre_encode.items import MAX_RANKS, Cut
 from solfa.encoding.pre_encode.listing import (
     check_capacity,
@@ -56,7 +57,6 @@ def pre_encode(
     if read_details(out) is None:
         expect_recordings(collected, config.dataset_config)
     codec = _load_codec(config, encoders.device_of(0))
-    collected = collected.heard_by(codec)
     encoder = BatchEncoder(codec, encoders.device_of(0), config.sample_size, config.model_half)
     # Before anything is written: it shows whether the codec runs here at all.
     silence = None if (out / SILENCE).is_file() else encoder.encode_silence()
@@ -132,7 +132,7 @@ def _settle_list(
     def freeze() -> bool:
         freeze_list(
             out,
-            collected,
+            ItemMetadata(collected, config.sample_size, codec.sample_rate, codec.num_channels),
             Cut(config.sample_size, codec.sample_rate, collected.random_crop),
             shuffle=config.shuffle,
             max_items=None if config.limit_batches is None else config.limit_batches * config.batch_size,

@@ -1,11 +1,12 @@
 """What AudioCraft's files and keys are called here: `solver=musicgen/debug` is `solver=lm/debug`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 
+from solfa.experiments.compose.foreign_keys import Answer, answer_keys, renamed
+
 _AUDIO = "dset=audio/default dset.train=music.solfa, or dset.train.path=FOLDER and dset.train.codec=encodec_32khz"
-_NO_TASK = "not a task; the closest is solver=lm/base"
-_NO_CONDITION = "not a condition; the closest is conditioner=text"
+_NO_NOTES = "conditioner=text; Solfa has no conditions on chords, drums or melodies"
 
 _CHOICES: Mapping[str, Mapping[str, str]] = {
     "solver": {
@@ -19,17 +20,21 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
         "compression/encodec_base_24khz": "solver=compression/base model=codec/encodec_24khz",
         "compression/default": "solver=compression/base",
         "compression/encodec_*": "solver=compression/base",
-        "diffusion/*": _NO_TASK,
-        "jasco/*": _NO_TASK,
-        "magnet/*": _NO_TASK,
-        "musicgenstem/*": _NO_TASK,
-        "watermark/*": _NO_TASK,
+        "diffusion/*": "solver=flow/base, on the latents of a dataset; Solfa has no diffusion from codes",
+        "jasco/*": f"solver=flow/base {_NO_NOTES}",
+        "magnet/*": "solver=lm/base conditioner=text; Solfa has no masked models",
+        "musicgenstem/*": "solver=lm/base conditioner=text; Solfa has no models of stems",
+        "watermark/*": "not a task: Solfa trains no watermarks",
     },
     "conditioner": {
         "text2music": "conditioner=text",
         "text2sound": "conditioner=text",
-        "*2music": _NO_CONDITION,
-        "jasco_*": _NO_CONDITION,
+        "chroma*": "conditioner=text; Solfa has no melody conditions",
+        "clap*": "conditioner=text; Solfa has no joint embeddings of text and audio",
+        "style*": "conditioner=text; Solfa has no style conditions",
+        "chords*": _NO_NOTES,
+        "drums*": _NO_NOTES,
+        "jasco_*": _NO_NOTES,
     },
     "dset": {
         "audio/musiccaps_32khz": "dset=mot/musiccaps",
@@ -68,32 +73,28 @@ def _judged(value: str) -> str:
     return "evaluate.metrics=[kad,kld] while it is trained; `solfa evaluate` measures more afterwards"
 
 
-def _renamed(key: str) -> Callable[[str], str]:
-    return lambda value: f"{key}={value}"
+_WARM_UP = renamed("optim.schedule.warmup_updates")
 
-
-_WARM_UP = _renamed("optim.schedule.warmup_updates")
-
-_KEYS: Mapping[str, Callable[[str], str]] = {
+_KEYS: Mapping[str, Answer] = {
     "model/lm/model_scale": lambda value: f"model=lm/{_SCALES.get(value, value)}",
-    "datasource.train": _renamed("dset.train.path"),
-    "datasource.valid": _renamed("dset.valid"),
-    "datasource.evaluate": _renamed("dset.evaluate"),
-    "datasource.generate": _renamed("dset.generate"),
-    "dataset.segment_duration": _renamed("dataset.segment_seconds"),
+    "datasource.train": renamed("dset.train.path"),
+    "datasource.valid": renamed("dset.valid"),
+    "datasource.evaluate": renamed("dset.evaluate"),
+    "datasource.generate": renamed("dset.generate"),
+    "dataset.segment_duration": renamed("dataset.segment_seconds"),
     "sample_rate": _codec,
     "channels": _codec,
     "compression_model_checkpoint": lambda value: "dset.train.codec=NAME for audio; a dataset knows its codec",
-    "optim.lr": _renamed("optim.optimizer.lr"),
-    "optim.adam.betas": _renamed("optim.optimizer.betas"),
-    "optim.adam.eps": _renamed("optim.optimizer.eps"),
-    "optim.adam.weight_decay": _renamed("optim.optimizer.weight_decay"),
-    "optim.max_norm": _renamed("optim.clip_norm"),
+    "optim.lr": renamed("optim.optimizer.lr"),
+    "optim.adam.betas": renamed("optim.optimizer.betas"),
+    "optim.adam.eps": renamed("optim.optimizer.eps"),
+    "optim.adam.weight_decay": renamed("optim.optimizer.weight_decay"),
+    "optim.max_norm": renamed("optim.clip_norm"),
     "optim.ema.use": lambda value: "optim.ema=null" if value == "false" else "on by default; leave it out",
-    "optim.ema.updates": _renamed("optim.ema.every"),
-    "schedule.lr_scheduler": _renamed("optim.schedule.kind"),
+    "optim.ema.updates": renamed("optim.ema.every"),
+    "schedule.lr_scheduler": renamed("optim.schedule.kind"),
     "schedule.cosine.warmup": _WARM_UP,
-    "schedule.cosine.lr_min_ratio": _renamed("optim.schedule.min_ratio"),
+    "schedule.cosine.lr_min_ratio": renamed("optim.schedule.min_ratio"),
     "schedule.inverse_sqrt.warmup": _WARM_UP,
     "schedule.linear_warmup.warmup": _WARM_UP,
     "schedule.polynomial_decay.warmup": _WARM_UP,
@@ -101,24 +102,24 @@ _KEYS: Mapping[str, Callable[[str], str]] = {
     "autocast_dtype": _precision,
     "fsdp.use": lambda value: f"strategy={'fsdp' if value == 'true' else 'auto'}",
     "codebooks_pattern.modeling": _pattern,
-    "codebooks_pattern.delay.delays": _renamed("model.pattern.delays"),
+    "codebooks_pattern.delay.delays": renamed("model.pattern.delays"),
     "transformer_lm.n_q": _codec,
     "transformer_lm.card": _codec,
-    "transformer_lm.dim": _renamed("model.dim"),
-    "transformer_lm.num_layers": _renamed("model.num_layers"),
-    "transformer_lm.num_heads": _renamed("model.num_heads"),
-    "transformer_lm.dropout": _renamed("model.dropout"),
+    "transformer_lm.dim": renamed("model.dim"),
+    "transformer_lm.num_layers": renamed("model.num_layers"),
+    "transformer_lm.num_heads": renamed("model.num_heads"),
+    "transformer_lm.dropout": renamed("model.dropout"),
     "transformer_lm.hidden_scale": lambda value: f"model.ffn_dim=DIM, which is {value} times model.dim",
-    "classifier_free_guidance.training_dropout": _renamed("conditioner.guidance_dropout"),
-    "classifier_free_guidance.inference_coef": _renamed("generate.sampling.guidance_scale"),
-    "generate.lm.temp": _renamed("generate.sampling.temperature"),
-    "generate.lm.top_k": _renamed("generate.sampling.top_k"),
-    "generate.lm.top_p": _renamed("generate.sampling.top_p"),
-    "generate.lm.gen_duration": _renamed("generate.seconds"),
-    "generate.lm.prompt_duration": _renamed("generate.prompt_seconds"),
+    "classifier_free_guidance.training_dropout": renamed("conditioner.guidance_dropout"),
+    "classifier_free_guidance.inference_coef": renamed("generate.sampling.guidance_scale"),
+    "generate.lm.temp": renamed("generate.sampling.temperature"),
+    "generate.lm.top_k": renamed("generate.sampling.top_k"),
+    "generate.lm.top_p": renamed("generate.sampling.top_p"),
+    "generate.lm.gen_duration": renamed("generate.seconds"),
+    "generate.lm.prompt_duration": renamed("generate.prompt_seconds"),
     "evaluate.metrics.sisnr": lambda value: "si_sdr, which the training of a codec always measures; leave it out",
     **{f"evaluate.metrics.{name}": _judged for name in ("visqol", "fad", "kld", "text_consistency", "chroma_cosine")},
-    "logging.log_tensorboard": _renamed("logging.tensorboard"),
+    "logging.log_tensorboard": renamed("logging.tensorboard"),
     "logging.log_wandb": lambda value: "logging.wandb=null" if value == "false" else '"logging.wandb={project: NAME}"',
     "show": lambda value: "`solfa train --dry-run`",
 }
@@ -136,5 +137,4 @@ def choice_here(group: str, name: str) -> str:
 
 def keys_here(overrides: Iterable[str]) -> list[str]:
     """Answer each override that is one of AudioCraft's with what to type instead."""
-    found = [(text, *text.lstrip("+").partition("=")) for text in overrides]
-    return [f"{text}: here it is {_KEYS[key](value)}" for text, key, _, value in found if key in _KEYS]
+    return answer_keys(_KEYS, overrides)

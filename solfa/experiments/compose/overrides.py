@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 from solfa.config import nearest
 from solfa.errors import ConfigError
 from solfa.experiments.compose.audiocraft_names import choice_here, keys_here
+from solfa.experiments.compose.foreign_keys import ADAPTER_SCRIPTS, answer_keys
 from solfa.experiments.compose.state_spaces_names import names_here
+from solfa.files.stores.place import is_url
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -62,7 +64,9 @@ def parse_override(text: str) -> "Override":
     try:
         return parser.parse_override(text)
     except HydraException as error:
-        key, _, value = text.partition("=")
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"{text}: expected KEY=VALUE, found no =; {_without_key(text)}") from None
         quoted = f"{key}={QuotedString(value, Quote.double).with_quotes()}"
         try:
             parser.parse_override(quoted)
@@ -71,6 +75,13 @@ def parse_override(text: str) -> "Override":
             hint = ""
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"{text}: expected KEY=VALUE in Hydra's syntax ({reason}){hint}") from None
+
+
+def _without_key(text: str) -> str:
+    """Say what somebody may have meant who typed a value alone."""
+    if text.rstrip("/").endswith(".solfa") or Path(text).exists() or is_url(text):
+        return f"to train on it, type dset.train={text}"
+    return f"type solver={text} if it is a solver, or dset.train={text} if it is your data"
 
 
 def check_overrides(texts: Sequence[str], groups: Groups) -> None:
@@ -193,7 +204,7 @@ def answer_unknown(sentence: str, texts: Sequence[str], base: Mapping[str, Any])
 
     The names of other programs come first, then the same name in another place, then similar letters.
     """
-    if answers := [*names_here(texts), *keys_here(texts)]:
+    if answers := [*names_here(texts), *keys_here(texts), *answer_keys(ADAPTER_SCRIPTS, texts)]:
         return "; ".join(answers)
     texts = [text for text in texts if key_of(text).partition(".")[0] in sentence]
     if elsewhere := same_name_elsewhere(texts, base):

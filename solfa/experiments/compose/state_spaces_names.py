@@ -1,13 +1,11 @@
 """What the keys of state-spaces' training script are called here: `trainer.max_epochs=2000` is `optim.epochs=2000`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+
+from solfa.experiments.compose.foreign_keys import Answer, answer_keys, renamed
 
 _RATE = 16_000
 """Samples a second of its audio datasets."""
-
-
-def _renamed(key: str) -> Callable[[str], str]:
-    return lambda value: f"{key}={value}"
 
 
 def _seconds(value: str) -> str:
@@ -29,32 +27,32 @@ def _tie(value: str) -> str:
     return f"model.tie={'tied' if value == '1' else 'per_channel'}"
 
 
-_HERE: Mapping[str, Callable[[str], str]] = {
-    "loader.batch_size": _renamed("dataset.batch_size"),
-    "loader.num_workers": _renamed("dataset.num_workers"),
+_HERE: Mapping[str, Answer] = {
+    "loader.batch_size": renamed("dataset.batch_size"),
+    "loader.num_workers": renamed("dataset.num_workers"),
     "dataset.sample_len": _seconds,
     "dataset.bits": lambda bits: _codec(bits=bits),
     "dataset.quantization": lambda kind: _codec(kind="linear" if kind == "linear" else "mulaw"),
-    "dataset.path": _renamed("dset.train.path"),
-    "dataset.data_dir": _renamed("dset.train.path"),
-    "trainer.max_epochs": _renamed("optim.epochs"),
+    "dataset.path": renamed("dset.train.path"),
+    "dataset.data_dir": renamed("dset.train.path"),
+    "trainer.max_epochs": renamed("optim.epochs"),
     "trainer.devices": lambda value: f"`solfa train --ddp-workers {value}`",
-    "trainer.accumulate_grad_batches": _renamed("optim.accumulate"),
-    "trainer.gradient_clip_val": _renamed("optim.clip_norm"),
-    "trainer.precision": _renamed("precision"),
-    "optimizer.lr": _renamed("optim.optimizer.lr"),
-    "optimizer.weight_decay": _renamed("optim.optimizer.weight_decay"),
-    "scheduler.patience": _renamed("optim.schedule.patience"),
-    "scheduler.factor": _renamed("optim.schedule.factor"),
-    "train.seed": _renamed("seed"),
-    "train.ema": _renamed("optim.ema.decay"),
-    "train.ckpt": _renamed("continue_from"),
-    "train.pretrained_model_path": _renamed("continue_from"),
-    "model.d_model": _renamed("model.dim"),
-    "model.layer.d_state": _renamed("model.d_state"),
+    "trainer.accumulate_grad_batches": renamed("optim.accumulate"),
+    "trainer.gradient_clip_val": renamed("optim.clip_norm"),
+    "trainer.precision": renamed("precision"),
+    "optimizer.lr": renamed("optim.optimizer.lr"),
+    "optimizer.weight_decay": renamed("optim.optimizer.weight_decay"),
+    "scheduler.patience": renamed("optim.schedule.patience"),
+    "scheduler.factor": renamed("optim.schedule.factor"),
+    "train.seed": renamed("seed"),
+    "train.ema": renamed("optim.ema.decay"),
+    "train.ckpt": renamed("continue_from"),
+    "train.pretrained_model_path": renamed("continue_from"),
+    "model.d_model": renamed("model.dim"),
+    "model.layer.d_state": renamed("model.d_state"),
     "model.layer.n_ssm": _tie,
-    "model.layer.dt_min": _renamed("model.dt_min"),
-    "model.layer.dt_max": _renamed("model.dt_max"),
+    "model.layer.dt_min": renamed("model.dt_min"),
+    "model.layer.dt_max": renamed("model.dt_max"),
     "model.layer.final_act": lambda value: f"model.glu={'true' if value == 'glu' else 'false'}",
     "model.layer.postact": lambda value: f"model.glu={'true' if value == 'glu' else 'false'}",
     "task.loss": lambda value: f"model.output_head={'dml' if value == 'dml' else 'categorical'}",
@@ -68,5 +66,4 @@ _HERE: Mapping[str, Callable[[str], str]] = {
 
 def names_here(overrides: Sequence[str]) -> list[str]:
     """Answer each override that is one of state-spaces' with what to type instead."""
-    found = [(text, *text.lstrip("+").partition("=")) for text in overrides]
-    return [f"{text}: here it is {_HERE[key](value)}" for text, key, _, value in found if key in _HERE]
+    return answer_keys(_HERE, overrides)

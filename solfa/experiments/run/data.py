@@ -23,6 +23,7 @@ from solfa.files.printable_names import escape_path
 from solfa.files.stores.place import expand_place
 from solfa.files.whole_files import replace_atomically
 from solfa.solvers.config import SolverConfig
+from solfa.spelling import plural
 from solfa.store.layout import manifests
 from solfa.store.schema import DatasetInfo
 from solfa.xp.layout import LAST, PREPARED
@@ -151,7 +152,7 @@ class LoggedProgress:
 
     def planning(self, recordings: int) -> None:
         """Log how many recordings have been read so far."""
-        self._tell("reading the audio: %d recordings so far", recordings)
+        self._tell("reading the audio: %s so far", plural(recordings, "recording"))
 
     def loading(self, encoders: int) -> None:
         """Start the clock: the encoders are loading."""
@@ -163,7 +164,7 @@ class LoggedProgress:
         left = (seconds - done.seconds) / rate if rate else 0.0
         self._tell("encoding: %d of %d clips, %.1fx real time, %.0f s left", done.clips, clips, rate, left)
 
-    def _tell(self, text: str, *values: float) -> None:
+    def _tell(self, text: str, *values: float | str) -> None:
         if time.monotonic() - self._told >= self._seconds_between:
             self._told = time.monotonic()
             logger.info(text, *values)

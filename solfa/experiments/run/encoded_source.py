@@ -176,7 +176,10 @@ def _folder(path: str | None) -> Path | None:
 def _refuse_audio_settings(source: Source, path: Place) -> None:
     for name in ("segment_seconds", "audio_root"):
         if getattr(source, name) is not None:
-            raise ConfigError(f"{path}: {name} applies to audio, but this is a Solfa dataset; set it to null")
+            raise ConfigError(
+                f"{path}: {name} applies to audio, but this is a Solfa dataset; set it to null, or replace all "
+                f"settings of the source: dset.train={path}"
+            )
     if source.use_pre_encoded is False:
         raise ConfigError(f"{path}: use_pre_encoded is false, but this is a Solfa dataset; give the audio's path")
     stored = read_info(path).codec

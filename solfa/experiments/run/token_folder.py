@@ -65,7 +65,10 @@ def place_of_source(source: Source, tokens: Tokens, cache_dir: Path) -> Path:
     """Name the cached dataset of a folder that is a source of its own."""
     for name in ("segment_seconds", "audio_root", "manifest"):
         if getattr(source, name) is not None:
-            raise ConfigError(f"{tokens.root}: {name} has no meaning for arrays that are encoded; set it to null")
+            raise ConfigError(
+                f"{tokens.root}: {name} applies to audio, but these are encoded arrays; set it to null, or replace all "
+                f"settings of the source: dset.train={tokens.root}"
+            )
     if source.use_pre_encoded is False:
         raise ConfigError(
             f"{tokens.root}: use_pre_encoded is false, but these are encoded arrays and no audio; give the audio's path"

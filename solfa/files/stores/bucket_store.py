@@ -18,10 +18,10 @@ from solfa.errors import ConfigError, StoreError
 from solfa.files.chunks import chunks
 from solfa.files.crash_points import crash_point
 from solfa.files.stores.bucket_faults import bucket_fault
-from solfa.files.stores.create_only import CreateOnly
 from solfa.files.stores.credentials import s3_settings
 from solfa.files.stores.protocol import Entry
 from solfa.files.stores.scratch import scratch_path
+from solfa.files.stores.store_probe import StoreProbe
 
 KEYS_PER_PAGE = 1000
 CHUNK_BYTES = 4 << 20
@@ -87,7 +87,7 @@ class BucketStore:
 
     def create(self, key: str, content: bytes | Path) -> bool:
         """Create an object; True also if it is there with the same content: the answer to a first try may be lost."""
-        self.create_only.expect(self)
+        self.probe.expect(self)
         crash_point("put:before")
         is_new = self.put_new(key, content)
         crash_point("put:after")
@@ -180,13 +180,13 @@ class BucketStore:
         return scratch_path(name)
 
     @cached_property
-    def create_only(self) -> CreateOnly:
+    def probe(self) -> StoreProbe:
         """Whether the store keeps what is there, asked once."""
-        return CreateOnly()
+        return StoreProbe()
 
     def now(self) -> float:
         """Tell the time by the clock of the store, as far as it is known."""
-        return time.time() + self.create_only.clock_offset
+        return time.time() + self.probe.clock_offset
 
     @property
     def _client(self) -> Any:

@@ -1,5 +1,4 @@
-"""Text as a condition without a pretrained encoder: the words of a caption, through a table that is trained with the
-model.
+"""Text as a condition without a pretrained encoder: the words of a caption, each a row of a table that is trained.
 
     "Warm pianos" ──► warm, pianos ──► each word and its pieces (<wa, war, arm, rm>, ...), hashed ──► mean of their rows
 

@@ -76,7 +76,17 @@ def draw_latents(
     start: Start = NOTHING,
     on_step: Callable[[int, int], None] = lambda step, steps: None,
 ) -> Float[Tensor, "B T Z"]:
-    """Draw one clip per seed; `without` are the conditions that guidance leads away from."""
+    """Draw one clip per seed; `without` are the conditions that guidance leads away from.
+
+    >>> import torch
+    >>> from solfa.models import ConditionsConfig, FlowSampling, StableAudio3Config, build_flow, draw_latents
+    >>> config = StableAudio3Config(kind="stable_audio_3", dim=32, num_layers=1, num_heads=2, cond_dim=8)
+    >>> network = build_flow(config, ConditionsConfig(), num_channels=4).eval()
+    >>> seconds = torch.tensor([[0.0, 2.0], [0.0, 2.0]])  # where each clip begins, and how long it is
+    >>> nothing = network.told(network.conditioners.null(2), seconds)
+    >>> draw_latents(network, nothing, nothing, num_frames=16, seeds=[0, 1], settings=FlowSampling(steps=2)).shape
+    torch.Size([2, 16, 4])
+    """
     device = network.mean.device
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     new_noise = partial(_noise_on, device, generators, network.num_channels, num_frames)

@@ -133,11 +133,11 @@ class TerminalWatcher(Watcher):
     def _tell_time(self, now: float) -> None:
         """Say once how long the run will take, as soon as a few updates have been timed."""
         seconds = self._run_seconds()
-        if self._told_time or seconds is None or self._first is None or now - self._first[1] < TIMED_SECONDS:
+        if self._told_time or not seconds or self._first is None or now - self._first[1] < TIMED_SECONDS:
             return
         self._told_time = True
         each = (now - self._first[1]) / (self._last[0] - self._first[0])
-        self._say(f"{duration(each)} per update, {size(peak_memory())} in use: the run takes about {duration(seconds)}")
+        self._say(f"{duration(each)} per update, {size(peak_memory())} in use: {duration(seconds)} to go")
 
     def _stop_bar(self) -> None:
         if self._bar is not None:

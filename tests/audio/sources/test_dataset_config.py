@@ -166,7 +166,12 @@ def test_only_a_function_that_cannot_look_at_the_audio_does_without_it():
         ),
         ({"dataset_type": "s3", "datasets": [{"id": "a", "path": "."}]}, "expected an s3_path"),
         ({"dataset_type": "s3", "datasets": [{"id": "a"}]}, "a path or an s3_path"),
-        ({"dataset_type": "pre_encoded", "datasets": [{"id": "a", "path": "."}]}, "already encoded"),
+        (
+            {"dataset_type": "pre_encoded", "datasets": [{"id": "a", "path": ".", "latent_crop_length": 512}]},
+            "already encoded",
+        ),
+        ({"dataset_type": "wds", "datasets": [{"id": "a", "path": "."}], "pre_encoded": True}, "already encoded"),
+        ({"dataset_type": "wds", "datasets": [{"id": "a", "path": "."}], "volume_norm": True}, "volume_norm: .*false"),
         ({"dataset_type": "wds", "datasets": [{"id": "a", "path": "s4://b"}]}, "s3://, gs://"),
         ({"dataset_type": "audio_dir", "datasets": []}, "datasets: expected at least one"),
         (
@@ -193,6 +198,14 @@ def test_wrong_config_gets_a_sentence(tmp_path, values, message):
     (tmp_path / "bad.py").write_text("1 / 0\n")
     with pytest.raises(ConfigError, match=message):
         open_source(write_config(tmp_path, **values), trust_code=True)
+
+
+def test_what_only_concerns_training_changes_nothing(tmp_path):
+    write(tmp_path / "audio/x.wav")
+    entry = {"id": "a", "path": "audio"}
+    training = {"random_crop": False, "epoch_steps": 2000, "resampled_shards": True, "volume_norm": False}
+    config = write_config(tmp_path, dataset_type="wds", datasets=[entry], volume_norm_param=[-16, 2], **training)
+    assert [recording.key for recording in open_source(config).recordings()] == ["a/x.wav"]
 
 
 def test_code_that_a_config_names_runs_only_if_it_is_trusted(tmp_path):

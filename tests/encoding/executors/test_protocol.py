@@ -86,7 +86,11 @@ def replace_executor(chosen: Workforce, executor: HereExecutor) -> Workforce:
     return chosen._replace(executor=executor, encoders=replace(chosen.encoders, count=2))
 
 
-@pytest.mark.parametrize("lost_after", [(), (1,), (4, 9, 2), (12, 3)], ids=str)
+@pytest.mark.parametrize(
+    "lost_after",
+    [(), (4, 9, 2), pytest.param((1,), marks=pytest.mark.slow), pytest.param((12, 3), marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_encoders_that_are_lost_and_started_again_change_nothing(recordings, tmp_path, monkeypatch, lost_after):
     plain = solfa.load_codec(CODEC)
     expected = solfa.encode(recordings, tmp_path / "plain.solfa", codec=plain, segment_seconds=4, batch_seconds=8)

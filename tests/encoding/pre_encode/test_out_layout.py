@@ -5,11 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from solfa.encoding.pre_encode import out_layout
 from solfa.encoding.pre_encode.items import Slot
-from solfa.encoding.pre_encode.out_layout import DETAILS, RankFolder, claim_folder, read_details
+from solfa.encoding.pre_encode.out_layout import DETAILS, RankFolder, at_work, claim_folder, read_details
 from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError, StoreError
 from solfa.store.export.stable_audio import FILE_LIST
+from solfa.store.lease import Lease, is_leased, live_leases
 
 DETAILS_OF_RUN = {"dataset_config": {"datasets": []}, "solfa": {"settings": {"batch_size": 4}}}
 
@@ -89,3 +91,24 @@ def test_only_what_a_killed_process_left_is_cleaned_up(tmp_path):
     (folder.path / ".0000000000001.json.12.0123abcd").write_text("{")
     folder.clean()
     assert [path.name for path in folder.path.iterdir()] == [".notes"]
+
+
+def test_a_rank_that_starts_while_the_last_one_clears_up_keeps_what_it_makes(tmp_path, monkeypatch):
+    started = []
+
+    def start_after_the_look(out):
+        found = live_leases(out)
+        started.append(Lease.take(out, 1))
+        (out / ".tmp/items.2.ab").write_text("being written")
+        return found
+
+    with at_work(tmp_path, Rank(0, 2, 0, 2)):
+        (tmp_path / ".tmp/items.1.ab").write_text("left behind")
+        monkeypatch.setattr(out_layout, "live_leases", start_after_the_look)
+    with started[0]:
+        assert is_leased(tmp_path, 1) and (tmp_path / ".tmp/items.2.ab").exists()
+        assert not (tmp_path / ".tmp/items.1.ab").exists()
+    monkeypatch.undo()
+    with at_work(tmp_path, Rank(1, 2, 1, 2)):
+        pass
+    assert not (tmp_path / ".tmp").exists()

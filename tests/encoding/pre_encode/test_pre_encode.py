@@ -164,6 +164,47 @@ def test_metadata_reaches_the_items_and_what_is_not_json_is_named_there(run, rea
     assert "bad is a object" in facts["metadata_error"]
 
 
+def test_the_function_gets_every_item_as_the_model_does(run, read, wav, dataset_config):
+    audio = wav("long.wav", 18_000)
+    dataset_config(
+        "def get_custom_metadata(info, audio):\n"
+        "    heard = {name: info[name] for name in ('timestamps', 'seconds_start', 'seconds_total', 'sample_rate')}\n"
+        "    valid = audio[:, info['padding_mask'].bool()]\n"
+        "    assert not audio[:, valid.shape[1]:].any()\n"
+        "    is_middle = 0 < heard['timestamps'][0] < 0.5\n"
+        "    return {'heard': heard, 'shape': audio.shape, 'samples': valid, '__reject__': is_middle}\n"
+    )
+    assert run().items == 2
+    first, last = (facts for _, facts in read().values())
+    for facts, (start, stop) in ((first, (0, 8000)), (last, (16_000, 18_000))):
+        assert facts["shape"] == [1, 8000]
+        assert np.array_equal(np.float32(facts["samples"]), audio[:, start:stop])
+        expected = {"timestamps": [start / 18_000, stop / 18_000], "seconds_start": start // 16_000}
+        assert facts["heard"] == expected | {"seconds_total": 2, "sample_rate": 16_000}
+        assert facts["heard"].items() <= facts.items()
+
+
+@pytest.mark.slow
+def test_an_s3_config_gives_the_items_of_the_same_files_in_a_folder(run, read, wav, dataset_config, bucket, tmp_path):
+    from solfa.files import store_at
+
+    wav("long.wav", 9000)
+    store_at(bucket).replace("long.wav", (tmp_path / "audio/long.wav").read_bytes())
+    config = dataset_config(
+        "def get_custom_metadata(info, audio):\n    return {'prompt': info['relpath'], 'peak': float(audio.max())}\n"
+    )
+    run()
+    entry = {"id": "mine", "s3_path": f"{bucket}/", "custom_metadata_module": "describe.py"}
+    config.write_text(json.dumps({"dataset_type": "s3", "datasets": [entry], "epoch_steps": 2000}))
+    assert run(output_path=str(tmp_path / "from_bucket")).items == 2
+    here, there = read().values(), read("from_bucket").values()
+    names = ("relpath", "timestamps", "prompt", "peak")
+    for (codes, facts), (other_codes, other_facts) in zip(here, there, strict=True):
+        assert np.array_equal(codes, other_codes)
+        assert {name: facts[name] for name in names} == {name: other_facts[name] for name in names}
+        assert other_facts["path"] == f"{bucket}/long.wav"
+
+
 def test_a_limit_takes_the_first_batches_of_the_same_order(run, read, wav):
     for name in "abcde":
         wav(f"{name}.wav", 4000)

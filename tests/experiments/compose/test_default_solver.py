@@ -37,8 +37,7 @@ def test_a_choice_that_was_typed_stays(main: Any, has_gpu: Any, choice: str) -> 
     assert compose_here(main, [choice, *ARGV]) == (main.compose([choice, *ARGV]), "")
 
 
-@pytest.mark.parametrize("begun", [ARGV, [WITHOUT_GPU, *ARGV]])
-@pytest.mark.parametrize("gpu", [True, False])
+@pytest.mark.parametrize(("begun", "gpu"), [(ARGV, False), ([WITHOUT_GPU, *ARGV], True)])
 def test_an_experiment_that_has_begun_stays_what_it_is(main: Any, has_gpu: Any, begun: list[str], gpu: bool) -> None:
     has_gpu(gpu)
     folder = main.compose(begun).folder

@@ -1,5 +1,7 @@
 """From overrides to an experiment: the signature, the folder, and one sentence for a mistake."""
 
+import shutil
+
 import pytest
 from dora.hydra import _compare_config
 from dora.xp import _get_sig
@@ -122,16 +124,17 @@ def test_settings_are_validated_once_for_one_experiment_and_anew_for_another(mai
     assert main.settings(other).cfg.optim.epochs == 7 != main.settings(xp).cfg.optim.epochs
 
 
-@pytest.mark.parametrize(
-    "name", [".argv.json", "solver.log.0", "worker_1.log", "output.log", "samples", "samples/3", "tensorboard", "wandb"]
-)
-def test_a_run_does_not_begin_where_a_link_leads_what_it_writes_elsewhere(main, tmp_path, name):
+def test_a_run_does_not_begin_where_a_link_leads_what_it_writes_elsewhere(main, tmp_path):
     xp = main.compose([OWN])
-    mine = tmp_path / "mine"
-    mine.write_text("precious") if "." in name else mine.mkdir()
-    link = xp.folder / name
-    link.parent.mkdir(parents=True)
-    link.symlink_to(mine)
-    with pytest.raises(StoreError, match=f"{link}: .*link"):
-        main.start(xp)
-    assert link.is_symlink() and (mine.read_text() == "precious" if mine.is_file() else not list(mine.iterdir()))
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("precious")
+    folder.mkdir()
+    files, folders = [".argv.json", "solver.log.0", "worker_1.log", "output.log"], ["samples", "tensorboard", "wandb"]
+    for name in [*files, *folders, "samples/3"]:
+        link = xp.folder / name
+        link.parent.mkdir(parents=True)
+        link.symlink_to(file if name in files else folder)
+        with pytest.raises(StoreError, match=f"{link}: .*link"):
+            main.start(xp)
+        assert link.is_symlink() and file.read_text() == "precious" and not list(folder.iterdir())
+        shutil.rmtree(xp.folder)

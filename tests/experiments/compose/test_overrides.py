@@ -110,6 +110,13 @@ def test_a_mapping_is_one_override_for_each_key_in_it():
     assert written == ["solver=lm/debug", "optim.epochs=1", "optim.schedule.kind=cosine"]
 
 
+@pytest.mark.parametrize("text", ["music.solfa/", "s3://bucket/audio", "."])
+def test_a_dataset_alone_is_answered_with_the_key_it_belongs_to(text):
+    with pytest.raises(ConfigError, match=f"dset.train={text}") as raised:
+        parse_override(text)
+    assert "quote" not in str(raised.value)
+
+
 def test_a_value_that_needs_quotes_is_answered_with_them():
     with pytest.raises(ConfigError, match=r"quote the value: 'dset.train.codec=\"mulaw:sample_rate=4000\"'"):
         parse_override("dset.train.codec=mulaw:sample_rate=4000")

@@ -103,7 +103,7 @@ def test_an_export_says_which_codec_made_it(tmp_path, no_codec):
     [
         ({"codec": None}, "codec.*encodec_32khz"),
         ({"use_pre_encoded": False}, "use_pre_encoded is false"),
-        ({"segment_seconds": 3}, "segment_seconds .*null"),
+        ({"segment_seconds": 3}, "segment_seconds .*null.*dset.train="),
         ({"manifest": 1}, "manifest .*null"),
     ],
 )

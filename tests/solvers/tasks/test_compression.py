@@ -65,6 +65,7 @@ def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store_tones(tmp_path_factory.mktemp("data") / "tones.solfa", codec, shortest=300, apart_hz=11, decay=4)
 
 
+@pytest.mark.slow
 def test_it_learns_to_reconstruct(tones: Path, tmp_path: Path) -> None:
     solver = solver_of(tmp_path, values_for(tones, adversarial=None, optim__updates_per_epoch=30))
     before = solver.run_stage("valid")
@@ -78,7 +79,7 @@ def test_it_learns_to_reconstruct(tones: Path, tmp_path: Path) -> None:
     assert 1 <= after["perplexity_q1"] <= 8
 
 
-@pytest.mark.parametrize("kind", ["rvq", "gaussian"])
+@pytest.mark.parametrize("kind", ["rvq", pytest.param("gaussian", marks=pytest.mark.slow)])
 def test_run_with_two_optimisers_interrupted_and_resumed_equals_an_unbroken_one(
     tones: Path, tmp_path: Path, kind: str
 ) -> None:

@@ -177,7 +177,7 @@ def test_a_clip_gets_the_same_draws_in_whatever_batch_it_is(latents: Path, tmp_p
     assert len(by_clip) == 3 and all(len(found) == 1 for found in by_clip.values())
 
 
-@pytest.mark.parametrize("model", [MODEL, OPEN], ids=lambda model: model["kind"])
+@pytest.mark.parametrize("model", [MODEL, pytest.param(OPEN, marks=pytest.mark.slow)], ids=lambda model: model["kind"])
 def test_run_interrupted_and_resumed_equals_an_unbroken_one(latents: Path, tmp_path: Path, model: Any) -> None:
     values = flow_values(latents, model=model)
     check_resume(tmp_path, lambda folder, watcher: solver_of(folder, values, watcher), 7)

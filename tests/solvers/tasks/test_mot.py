@@ -193,7 +193,7 @@ def test_a_model_without_texts_is_trained_and_judged_as_if_there_were_none(world
     assert losses_of(tmp_path / "captioned") == pytest.approx(losses_of(tmp_path / "silent"), rel=1e-5)
 
 
-@pytest.mark.parametrize(("cache", "stop"), [("memory", 5), ("folder", 2)])
+@pytest.mark.parametrize(("cache", "stop"), [("memory", 5), pytest.param("folder", 2, marks=pytest.mark.slow)])
 def test_an_interrupted_run_equals_an_unbroken_one_wherever_captions_are_kept(
     world: World, tmp_path: Path, cache: str, stop: int
 ) -> None:

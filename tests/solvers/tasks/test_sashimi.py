@@ -50,6 +50,7 @@ def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store_tones(tmp_path_factory.mktemp("data") / "tones.solfa", codec)
 
 
+@pytest.mark.slow
 @HEADS
 def test_it_learns_far_below_the_bits_of_the_grid(tones: Path, tmp_path: Path, head: str) -> None:
     changes = {"dset": {"train": str(tones), "valid": str(tones)}, "dataset__batch_size": 7, "model__dim": 16}
@@ -86,7 +87,9 @@ def test_the_bits_are_those_of_all_samples_and_of_no_padding(tones: Path, tmp_pa
     assert found == pytest.approx(nats / count / math.log(2), abs=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "stop_at"), [("categorical", 4), ("dml in pieces", 2)])
+@pytest.mark.parametrize(
+    ("kind", "stop_at"), [("categorical", 4), pytest.param("dml in pieces", 2, marks=pytest.mark.slow)]
+)
 def test_run_interrupted_and_resumed_equals_an_unbroken_one(
     tones: Path, tmp_path: Path, kind: str, stop_at: int
 ) -> None:

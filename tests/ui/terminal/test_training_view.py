@@ -117,6 +117,13 @@ def test_the_time_of_the_whole_run_is_said_once_and_then_beside_that_of_the_epoc
     assert "run 3 min 04 s" in lines[-2]  # two more validations of 7 s
 
 
+def test_nothing_is_said_of_the_time_of_a_run_that_is_over(output):
+    file, clock = output(False), Clock()
+    watcher = TerminalWatcher(4, clock, RunShape(3, 2, {}))
+    go(watcher, clock, range(1, 3), seconds=10.0)
+    assert "per update" not in file.getvalue()
+
+
 def test_every_step_moves_the_bar_though_few_are_measured(output):
     file, clock = output(True), Clock()
     watcher = TerminalWatcher(10, clock)

@@ -1,4 +1,4 @@
-"""Find out whether an object store keeps what is there: some overwrite it although they were told not to.
+"""A look at an object store before the first write: some overwrite what is there although they were told not to.
 
 Every promise of a dataset rests on this: the first commit of a shard counts, whoever comes second. A store that lets
 the second one win is refused before anything is written.
@@ -20,7 +20,7 @@ PROBES = ".tmp/probe-"
 
 
 @final
-class CreateOnly:
+class StoreProbe:
     """What is known about a store: whether it was asked, and by how much its clock differs from ours."""
 
     def __init__(self) -> None:
