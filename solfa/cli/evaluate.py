@@ -10,7 +10,10 @@ from solfa.spelling import plural
 from solfa.ui.terminal.console import console, print_failures, print_table, visible
 
 if TYPE_CHECKING:
+    from solfa.encoding.progress import Totals
     from solfa.evaluate.evaluation import Evaluation
+    from solfa.store.schema import DatasetInfo
+    from solfa.ui.terminal.console import Bar
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -103,10 +106,30 @@ def evaluate(
             num_encoders=num_encoders,
             num_workers=num_workers,
             trust_code=trust_code,
+            listener=_Embedding(bar),
             on_clip=lambda what, done, total: bar(done, total, what),
         )
     _print(report)
     _write(report, out)
+
+
+class _Embedding:
+    """Shows on a bar how far the embedding of a set is."""
+
+    def __init__(self, bar: "Bar") -> None:
+        self._bar = bar
+
+    def settled(self, info: "DatasetInfo", *, is_new: bool) -> None: ...
+    def waiting(self) -> None: ...
+    def loading(self, encoders: int) -> None: ...
+
+    def planning(self, recordings: int) -> None:
+        """Show how many recordings have been found."""
+        self._bar(recordings, note="reading headers")
+
+    def encoding(self, done: "Totals", clips: int, seconds: float) -> None:
+        """Show how many recordings are embedded."""
+        self._bar(done.clips, clips, "embedding")
 
 
 def _print(report: "Evaluation") -> None:

@@ -4,20 +4,20 @@ The dataset is named after the embedder's fingerprint and the files (names, size
 anew if one of them changes, and found again if none did.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 
 from solfa.audio.writer import write_audio
 from solfa.codecs.embedders.protocol import Embedder
 from solfa.codecs.families.embedding import EmbeddingCodec
 from solfa.encoding.api import encode
+from solfa.encoding.placement import one_thread
 from solfa.encoding.progress import Listener
 from solfa.environment.accelerator import choose_device
 from solfa.errors import ConfigError
@@ -124,17 +124,6 @@ def embed(clips: ClipSet, embedder: Embedder | str, crew: Crew, loaded: Embedder
 def has_gpu() -> bool:
     """Say whether `device="auto"` means something else than the CPU."""
     return choose_device("auto") != "cpu"
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute with one thread, as encoder processes do: the numbers then are the same, here or there."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def read_embeddings(dataset: Dataset, embedder: Embedder) -> EmbeddedSet:
