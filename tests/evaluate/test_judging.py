@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import solfa
-from solfa.errors import ConfigError
+from solfa.errors import ConfigError, SolfaError
 from solfa.evaluate import load_embedder
-from solfa.evaluate.clip_sets import cache_folder, pair_key
+from solfa.evaluate.clip_sets import cache_folder, open_place, pair_key
+from solfa.evaluate.embedded import Crew, embed
 from solfa.ui.html.evaluation_page import render_evaluation
 from tests.conftest import tree_digest
 from tests.evaluate.sounds import RATE, clips, with_noise, write_melodies
@@ -119,15 +120,19 @@ def test_the_page_shows_hostile_names_as_text_and_every_measure(real, tmp_path):
 
 
 @pytest.mark.slow
-def test_any_number_of_processes_and_a_kill_give_the_same_numbers(real, tmp_path, solfa_command):
-    arguments = ["evaluate", write_melodies(tmp_path / "made", range(50, 56)), "--reference", real, "--embedder", "mel"]
+def test_other_processes_and_a_kill_give_the_same_embeddings(real, tmp_path, monkeypatch):
+    """What is measured is a pure function of these and of the seed."""
+    mel = load_embedder("mel")
 
-    def run(name: str, *flags: str, **environment: str) -> int:
-        cached = {"SOLFA_CACHE_DIR": str(tmp_path / name), **environment}
-        return solfa_command(*arguments, "--out", tmp_path / name / "out", *flags, **cached).returncode
+    def embeddings(name: str, **crew: int) -> list[object]:
+        monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path / name))
+        found = embed(open_place(real), "mel", Crew(**crew), mel)
+        return [found.ids, found.owners.tolist(), found.frames.tobytes()]
 
-    assert run("here") == run("one", "--num-encoders", "1") == run("two", "--num-encoders", "2") == 0
-    assert run("killed", "--num-encoders", "1", SOLFA_CRASH_AT="shard:before-commit") != 0
-    assert run("killed", "--num-encoders", "1") == 0
-    found = {name: (tmp_path / name / "out/evaluation.json").read_bytes() for name in ("here", "one", "two", "killed")}
-    assert len(set(found.values())) == 1 and (tmp_path / "one/out/evaluation.html").is_file()
+    here = embeddings("here")
+    assert embeddings("another process", num_encoders=2, num_workers=2) == here
+    monkeypatch.setenv("SOLFA_CRASH_AT", "shard:before-commit")
+    with pytest.raises(SolfaError, match="encoder process"):
+        embeddings("killed", num_encoders=1)
+    monkeypatch.delenv("SOLFA_CRASH_AT")
+    assert embeddings("killed", num_encoders=1) == here
