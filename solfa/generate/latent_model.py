@@ -96,6 +96,11 @@ class LatentModel:
         return self._data_codec.on(device_of(self.network))
 
     @property
+    def frame_rate(self) -> float:
+        """Latents per second; the codec need not be loaded for that."""
+        return self._data_codec.array.frame_rate
+
+    @property
     def conditions(self) -> Mapping[str, str]:
         own = {name: part.kind for name, part in self.network.conditioners.config.conditioners.items()}
         return {**dict.fromkeys(self.network.config.timing, "number"), **own}

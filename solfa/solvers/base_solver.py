@@ -13,6 +13,7 @@ from solfa.data.batching.stage_batches import Batching, make_stage_loader
 from solfa.data.sources.stage_source import OpenedSource
 from solfa.environment.stop_signals import StopSignals
 from solfa.errors import ConfigError, SolfaError
+from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator
 from solfa.models.adapters.attachment import attach
 from solfa.pretrained.origin import Origin
@@ -75,6 +76,7 @@ class BaseSolver(Generic[C]):
         self._signals = StopSignals(self._acknowledge)
         self._stage: Stage | None = None
         self._batch: Any = None
+        self._real: list[GeneratedClip] | None = None
         self._accumulates = False
         self.averages = Averages()
 

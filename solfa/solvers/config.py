@@ -17,8 +17,18 @@ from solfa.models.adapters.lora import Lora
 from solfa.solvers.optim.optimizer import OptimConfig
 from solfa.solvers.watchers.protocol import LoggingConfig
 
-__all__ = ["CheckpointConfig", "OpenSolverConfig", "Precision", "SolverConfig", "Stage", "StageConfig"]
+__all__ = [
+    "CheckpointConfig",
+    "EvaluateConfig",
+    "JudgedMetric",
+    "OpenSolverConfig",
+    "Precision",
+    "SolverConfig",
+    "Stage",
+    "StageConfig",
+]
 
+JudgedMetric = Literal["kad", "fad", "kld", "bits"]
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "bf16-true"]
 
 
@@ -43,6 +53,19 @@ class StageConfig(Config):
     """Epochs between runs; None never runs it."""
 
 
+class EvaluateConfig(StageConfig):
+    """When to evaluate, and by which further measures; these generate clips, and compare them with real ones."""
+
+    metrics: tuple[JudgedMetric, ...] | None = None
+    """`kad`, `fad`, `kld` (as `solfa.evaluate` computes them) and `bits`, per second of audio; None measures none."""
+    embedder: str | None = None
+    """What hears the clips: a name, a directory or a Hub id; None is musicnn."""
+    num_clips: PositiveInt | None = Field(default=None, ge=2)
+    """How many clips of the evaluate dataset to compare with; None is 32."""
+    seconds: float | None = Field(default=None, gt=0)
+    """How long the clips are; None is 10."""
+
+
 class SolverConfig(Config):
     """The settings of a run that all tasks have in common."""
 
@@ -59,7 +82,7 @@ class SolverConfig(Config):
     dataset: Batching | None = None
     optim: OptimConfig
     checkpoint: CheckpointConfig = CheckpointConfig()
-    evaluate: StageConfig = StageConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
     generate: StageConfig = StageConfig()
     logging: LoggingConfig = LoggingConfig()
     execute_only: Literal["valid", "evaluate", "generate"] | None = None

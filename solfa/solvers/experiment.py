@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from solfa.errors import ConfigError
 from solfa.files.whole_files import replace_atomically
+from solfa.solvers.judge import Judge
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.xp.layout import EVIDENCE, HISTORY, stage_path
 
@@ -30,6 +31,8 @@ class Experiment(NamedTuple):
     """Building a solver ends with `PlanTold` once its watcher knows what the run would take."""
     provenance: Mapping[str, Any] | None = None
     """Where its results come from, in plain values; stored in checkpoints."""
+    judge: Judge | None = None
+    """Who compares generated clips with real ones, if `evaluate.metrics` asks for it."""
 
     def write_history(self, history: Sequence[Mapping[str, Mapping[str, float]]]) -> None:
         """Write the metrics of all epochs, stage by stage, where Dora looks for them."""

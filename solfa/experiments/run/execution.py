@@ -15,6 +15,7 @@ from solfa.environment.faults import disk_fault, memory_fault, traceback_note
 from solfa.environment.ranks import Rank, read_rank
 from solfa.environment.teams import Environment
 from solfa.errors import SolfaError
+from solfa.evaluate.clip_judge import ClipJudge
 from solfa.experiments.compose.settings import Settings, settle
 from solfa.experiments.processes.children import watch_parent
 from solfa.experiments.run.data import prepare_data
@@ -71,7 +72,9 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
         cfg = prepare_data(cfg, xp.folder, environment, os.environ, is_first=is_first)
         watchers = make_watchers(cfg, xp.folder) if is_first else []
         provenance = {"experiment": xp.sig, "command": spell_command(sys.argv, Path.home()), **software.values()}
-        experiment = Experiment(xp.folder, xp.sig, Watchers([begun, *watchers]), provenance=provenance)
+        experiment = Experiment(
+            xp.folder, xp.sig, Watchers([begun, *watchers]), provenance=provenance, judge=ClipJudge()
+        )
         built = build_solver(solver, cfg, experiment)
         if is_first:
             data = {name: built.data_facts[name] for name in _DATA_FACTS if name in built.data_facts}

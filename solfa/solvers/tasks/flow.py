@@ -23,7 +23,9 @@ from solfa.data.sources.stage_source import OpenedSource
 from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 from solfa.generate.data_codec import DataCodec, check_decoding, latents_array
+from solfa.generate.latent_likelihood import latent_bits
 from solfa.generate.latent_model import LatentModel, num_means
+from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.flow.config import FlowModelConfig
 from solfa.models.flow.generation import FlowSampling
@@ -34,6 +36,7 @@ from solfa.models.flow.times import training_times
 from solfa.ops.noise_paths import noised, target
 from solfa.solvers.config import SolverConfig, StageConfig
 from solfa.solvers.fabric.wrappers import unwrapped
+from solfa.solvers.judge import judged_size
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.plan.expected_loss import ExpectedLoss, flow_bars
@@ -50,6 +53,8 @@ from solfa.solvers.tasks.shared_conditions import (
 
 logger = logging.getLogger(__name__)
 
+BITS_CLIPS = 8
+"""Each takes as long as generating it many times."""
 SCALE_CLIPS = 4096
 """So many clips, evenly spaced, say what the scale of all latents is."""
 
@@ -168,6 +173,27 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         seed = (self.cfg.seed, self.epoch)
         requests = described_requests(self.sources["generate"], wanted.num_clips, wanted.seconds, columns, seed)
         return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
+
+    def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
+        source, columns = self.sources["evaluate"], self.cfg.conditioner.sources
+        return described_requests(source, num_clips, seconds, columns, (self.cfg.seed, self.epoch))
+
+    def judged_generator(self) -> LatentModel:
+        return self.generator()
+
+    def bits_per_second(self, means: Metrics) -> float:
+        """Count the bits of some clips of the evaluate dataset along the probability flow."""
+        num_clips, seconds = judged_size(self.cfg.evaluate)
+        generator, source = self.generator(), self.sources["evaluate"]
+        length = max(1, round(seconds * self.array.frame_rate))
+        requests = self.judged_requests(min(num_clips, BITS_CLIPS), seconds)
+        bits, frames = 0.0, 0
+        for index, request in enumerate(requests):
+            latents = torch.from_numpy(source[index].array[:length, : self.num_channels].astype(np.float32))
+            bits += latent_bits(generator, latents, None, request.conditions, seed=self.cfg.seed).bits
+            frames += len(latents)
+            self.stop_if_asked()
+        return bits * self.array.frame_rate / frames
 
     def generator(self) -> LatentModel:
         """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""

@@ -6,6 +6,7 @@ from solfa.data.batching.collation import Batch
 from solfa.data.batching.modes import Pad
 from solfa.generate.data_codec import DataCodec, check_decoding, codes_array
 from solfa.generate.language_model import LanguageModel
+from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.conditioners.text import TextConditioner
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
@@ -21,8 +22,20 @@ from solfa.solvers.plan.expected_loss import ExpectedLoss, uniform_guess
 from solfa.solvers.plan.outline import FLOAT_BYTES, Outline
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codecs import expect_codecs, refuse_scales
-from solfa.solvers.tasks.shared_codes import CodesGenerateConfig, descend, requests_like, with_perplexity
-from solfa.solvers.tasks.shared_conditions import condition_rows, expect_columns, refuse_packing, spelled_conditions
+from solfa.solvers.tasks.shared_codes import (
+    CodesGenerateConfig,
+    code_bits_per_second,
+    descend,
+    requests_like,
+    with_perplexity,
+)
+from solfa.solvers.tasks.shared_conditions import (
+    condition_rows,
+    described_requests,
+    expect_columns,
+    refuse_packing,
+    spelled_conditions,
+)
 
 
 class LMConfig(SolverConfig):
@@ -104,6 +117,16 @@ class LMSolver(StandardSolver[LMConfig]):
         source, columns = self.sources["generate"], self.cfg.conditioner.sources
         requests = requests_like(source, self.cfg.generate, self.array.frame_rate, columns, (self.cfg.seed, self.epoch))
         return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
+
+    def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
+        source, columns = self.sources["evaluate"], self.cfg.conditioner.sources
+        return described_requests(source, num_clips, seconds, columns, (self.cfg.seed, self.epoch))
+
+    def judged_generator(self) -> LanguageModel:
+        return self.generator()
+
+    def bits_per_second(self, means: Metrics) -> float:
+        return code_bits_per_second(means, self.array)
 
     def generator(self) -> LanguageModel:
         """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""

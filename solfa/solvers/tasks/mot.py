@@ -1,6 +1,7 @@
 """Train audio experts on a frozen text model: captions before codes, cross-entropy of the codes alone."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from solfa.data.batching.collation import Batch
 from solfa.data.batching.stage_batches import Batching
 from solfa.errors import ConfigError
 from solfa.generate.data_codec import DataCodec, check_decoding, codes_array
+from solfa.generate.request import ClipRequest
 from solfa.generate.text_model import TEXT, TextModel
 from solfa.models.conditioners.text import as_text
 from solfa.models.lm.codes_shape import of_codes
@@ -28,11 +30,12 @@ from solfa.solvers.plan.expected_loss import ExpectedLoss, uniform_guess
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codes import (
     CodesGenerateConfig,
+    code_bits_per_second,
     descend,
     requests_like,
     with_perplexity,
 )
-from solfa.solvers.tasks.shared_conditions import refuse_packing
+from solfa.solvers.tasks.shared_conditions import described_requests, refuse_packing
 
 _logger = logging.getLogger(__name__)
 
@@ -147,11 +150,26 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
     def generate(self) -> Metrics:
         """Generate clips with the texts of the generate dataset."""
         source, seed = self.sources["generate"], (self.cfg.seed, self.epoch)
-        requests = [
-            replace(request, text=as_text(request.conditions[TEXT], self.cfg.text.source) or None, conditions={})
-            for request in requests_like(source, self.cfg.generate, self.array.frame_rate, self._columns, seed)
+        requests = requests_like(source, self.cfg.generate, self.array.frame_rate, self._columns, seed)
+        return {"clips": float(len(self.draw_clips(self.generator(), self._told(requests))))}
+
+    def _told(self, requests: Sequence[ClipRequest]) -> list[ClipRequest]:
+        """Make the column of the data what the model is told: its text."""
+        column = self.cfg.text.source
+        return [
+            replace(request, text=as_text(request.conditions[TEXT], column) or None, conditions={})
+            for request in requests
         ]
-        return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
+
+    def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
+        source, seed = self.sources["evaluate"], (self.cfg.seed, self.epoch)
+        return self._told(described_requests(source, num_clips, seconds, self._columns, seed))
+
+    def judged_generator(self) -> TextModel:
+        return self.generator()
+
+    def bits_per_second(self, means: Metrics) -> float:
+        return code_bits_per_second(means, self.array)
 
     def generator(self) -> TextModel:
         """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""
