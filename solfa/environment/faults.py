@@ -17,6 +17,7 @@ from pathlib import Path
 
 from solfa.environment.person import data_directory
 from solfa.errors import ConfigError
+from solfa.spelling import size
 
 FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "your quota of the disk is used up"}
 _LIMIT = {errno.EFBIG: "the file is larger than this system or shell allows (`ulimit -f`)"}
@@ -41,7 +42,7 @@ def memory_fault(error: BaseException) -> str | None:
     """Say that memory ran out, on the host or on a GPU, and what was asked for."""
     text = str(error)
     if found := _CPU.search(text):
-        return f"out of memory: {int(found['bytes']) / 1e9:,.1f} GB more are not there"
+        return f"out of memory: {size(int(found['bytes']))} more are not there"
     if _UNCOUNTABLE in text:
         return "out of memory: more than can be counted was asked for at once"
     if isinstance(error, MemoryError):

@@ -23,7 +23,8 @@ def test_costs_of_long_rows_are_lower_bounds_and_close(kind: str) -> None:
 
     points = torch.ones(1, 4, num_frames, dtype=torch.float64)
     context = torch.ones(1, 1, 8, dtype=torch.float64)
-    told = FlowConditions(context, torch.ones(1, 1, dtype=torch.bool), context.expand(1, 2, 8), context[:, 0])
+    heard = torch.ones(1, 1, dtype=torch.bool)
+    told = FlowConditions(context, heard, context.expand(1, 2, 8), heard[0], context[:, 0])
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         loss = network.predict(points, points[:, 0, 0], told).sum()
     # The counter does not know the CPU's fused attention.
