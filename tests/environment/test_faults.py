@@ -60,5 +60,5 @@ def test_a_disk_that_takes_no_log_does_not_hide_the_error(tmp_path: Path, monkey
 
 
 def test_little_memory_that_is_not_there_is_not_rounded_to_nothing() -> None:
-    error = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 262144 bytes. Error code 12")
+    error = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 262144 bytes")
     assert "262 kB" in (memory_fault(error) or "")
