@@ -11,7 +11,7 @@ from solfa.errors import ConfigError
 from solfa.files.whole_files import replace_atomically
 from solfa.solvers.judge import Judge
 from solfa.solvers.watchers.protocol import Watcher, Watchers
-from solfa.xp.layout import HISTORY, stage_path
+from solfa.xp.layout import EVIDENCE, HISTORY, stage_path
 
 
 class PlanTold(Exception):  # noqa: N818 - nothing is wrong: it ends a dry run
@@ -41,6 +41,10 @@ class Experiment(NamedTuple):
     def write_stage(self, stage: str, epoch: int, metrics: Mapping[str, float]) -> None:
         """Write the result of a stage that was run on its own."""
         _write_json(stage_path(self.folder, stage), {"epoch": epoch, "metrics": dict(metrics)})
+
+    def write_evidence(self, values: Mapping[str, Any]) -> None:
+        """Write what became of the weights that the run started from."""
+        _write_json(self.folder / EVIDENCE, values)
 
 
 _current: ContextVar[Experiment | None] = ContextVar("experiment", default=None)

@@ -1,6 +1,6 @@
 """StandardSolver: run the stages of a training run in order, and keep its state.
 
-    restore ──► for each epoch: train ──► valid ──► (evaluate) ──► (generate) ──► commit
+    restore ──► for each epoch: train ──► valid ──► (evaluate) ──► (generate) ──► commit ──► (what changed)
                                  │         └ with averaged weights └ with the best weights so far
                                  └ exactly `optim.updates_per_epoch` updates, wherever they were interrupted
 
@@ -24,6 +24,7 @@ from solfa.generate.generator import ClipGenerator, OnStep
 from solfa.generate.request import ClipRequest
 from solfa.solvers.base_solver import BaseSolver
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
+from solfa.solvers.evidence.comparison import Sides, compare
 from solfa.solvers.fabric.devices import gather_objects
 from solfa.solvers.judge import ClipPairs, expect_judged, judged_size, real_clips
 from solfa.solvers.loop.agreement import agree
@@ -33,6 +34,7 @@ from solfa.solvers.loop.stage_loaders import endless, from_the_start
 from solfa.solvers.loop.update import catch_up, unsynchronised
 from solfa.solvers.state.checkpoints import RunPosition
 from solfa.spelling import plural
+from solfa.xp.layout import EVIDENCE
 
 C = TypeVar("C", bound=SolverConfig)
 
@@ -139,6 +141,7 @@ class StandardSolver(BaseSolver[C]):
         self.experiment.folder.mkdir(parents=True, exist_ok=True)
         expect_judged(self.cfg.evaluate, self.experiment.judge, self.sources.get("evaluate"))
         with self._signals, ExitStack() as stack:
+            stack.enter_context(self._persistence.mirroring())
             self.restore()
             if self.is_first_rank:
                 watcher = self.experiment.watcher
@@ -150,6 +153,7 @@ class StandardSolver(BaseSolver[C]):
                 else:
                     while self.epoch <= self.cfg.optim.epochs:
                         self.run_epoch()
+                    self._tell_change()
                     logger.info("done: %s in %s", plural(self.epoch - 1, "epoch"), self.experiment.folder)
             except Stopped as stopped:
                 if self.is_training:
@@ -162,13 +166,19 @@ class StandardSolver(BaseSolver[C]):
         position = self._persistence.restore()
         if position is None:
             self.start_ema()
+            if self._persistence.started_from is not None and self.cfg.execute_only is None:
+                self._start.keep(is_first_rank=self.is_first_rank)
             return
         self.epoch, self.num_updates, self.history, self.averages = position
         if self.is_first_rank:
             self.experiment.write_history(self.history)
 
+    @property
+    def _position(self) -> RunPosition:
+        return RunPosition(self.epoch, self.num_updates, self.history, self.averages)
+
     def _save(self) -> None:
-        self._persistence.save(RunPosition(self.epoch, self.num_updates, self.history, self.averages))
+        self._persistence.save(self._position)
 
     def run_epoch(self) -> None:
         """Run the stages of one epoch and keep their results."""
@@ -279,6 +289,19 @@ class StandardSolver(BaseSolver[C]):
         self._persistence.keep_copy(self.epoch - 1)
         if self.is_first_rank:
             self.experiment.write_history(self.history)
+            self._persistence.mirror(self._position)
+
+    def _tell_change(self) -> None:
+        """Say what became of the weights that the run started from, once."""
+        start, started_from = self._start, self._persistence.started_from
+        if started_from is None or not start.are_kept or (self.experiment.folder / EVIDENCE).exists():
+            return
+        sides = Sides(start.restored, self._best_weights, start.moved)
+        evidence = compare(self, sides, started_from, self._persistence.best_epoch)
+        if self.is_first_rank:
+            self.experiment.watcher.changed(evidence)
+            self.experiment.write_evidence(evidence.values())
+            start.forget()
 
     def _run_only(self, stage: Stage) -> None:
         self.epoch = max(1, self.epoch - 1)
@@ -287,6 +310,7 @@ class StandardSolver(BaseSolver[C]):
             metrics = self.run_stage(stage)
         if self.is_first_rank:
             self.experiment.write_stage(stage, self.epoch, metrics)
+            self._persistence.mirror(self._position)
 
     def _due_stages(self) -> list[Stage]:
         last = self.epoch == self.cfg.optim.epochs

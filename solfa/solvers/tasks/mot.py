@@ -26,6 +26,7 @@ from solfa.solvers.config import SolverConfig
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.expected_loss import ExpectedLoss, uniform_guess
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codes import (
     CodesGenerateConfig,
@@ -72,6 +73,12 @@ class MoTSolverConfig(SolverConfig):
         shorter = self.text.model_copy(update={"max_tokens": min(self.text.max_tokens, whole - audio)})
         return self.model_copy(update={"text": shorter})
 
+    @model_validator(mode="after")
+    def _adapter_keeps_graphs(self) -> "MoTSolverConfig":
+        if self.adapter is not None and self.model.checkpoint_layers:
+            raise ValueError("model.checkpoint_layers: an adapter keeps the graph of the text; leave it out")
+        return self
+
     @property
     def max_audio_steps(self) -> int | None:
         """The limit of the audio; None without one."""
@@ -95,6 +102,7 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
         self.model = build_mot(of_codes(cfg.model, self.array.width, self.array.codebook_size))
         self.texts = Texts(cfg.text, self.model.base)
         self._expect_texts()
+        self.add_adapter()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
@@ -129,7 +137,9 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
     def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
         codes, mask = batch.arrays.transpose(1, 2), batch.mask
         texts = self._texts(batch)
-        read = self.texts.ids(texts) if self.cfg.model.prefix_graph else self.texts.prefix(texts)
+        # An adapter of the text model learns through what it makes of the texts.
+        whole = self.cfg.model.prefix_graph or (self.is_training and self.cfg.adapter is not None)
+        read = self.texts.ids(texts) if whole else self.texts.prefix(texts)
         logits = self.model(codes, mask, read)
         nats = cross_entropy(logits, codes, mask[:, None].expand_as(codes))
         return descend(self, nats, batch, metrics)
@@ -165,6 +175,14 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
         """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""
         data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), self.array)
         return TextModel(self.network, self.texts, data_codec, self.cfg.generate.sampling)
+
+    def expected_losses(self) -> list[ExpectedLoss]:
+        assert self.array.codebook_size is not None
+        return [uniform_guess(self.array.codebook_size)]
+
+    def conditions_as_read(self, batch: Batch) -> list[dict[str, str]]:
+        rows = attribute_rows(batch.captions, batch.metadata, self._columns)
+        return [{TEXT: self.texts.spell(row[TEXT])} for row in rows]
 
     @property
     def network(self) -> MoT:
