@@ -111,6 +111,20 @@ def generate(
         float | None,
         typer.Option("--guidance", help="How closely to follow the conditions; 1: off.", show_default="as configured"),
     ] = None,
+    guidance_from: Annotated[
+        float | None,
+        typer.Option(help="Models of latents: guide from this time on; 1 is noise.", show_default="as configured"),
+    ] = None,
+    guidance_to: Annotated[
+        float | None,
+        typer.Option(help="Models of latents: guide until this time; 0 is the clip.", show_default="as configured"),
+    ] = None,
+    guidance_rescale: Annotated[
+        float | None,
+        typer.Option(
+            help="Models of latents: undo what guidance does to loudness, from 0 to 1.", show_default="as configured"
+        ),
+    ] = None,
     sampler: Annotated[
         str | None,
         typer.Option(
@@ -120,6 +134,14 @@ def generate(
     steps: Annotated[
         int | None,
         typer.Option(help="Models of latents: steps from noise to a clip.", show_default="as configured"),
+    ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Models of latents: steps even or in log_snr.", show_default="as configured"),
+    ] = None,
+    window_seconds: Annotated[
+        float | None,
+        typer.Option(help="Models of latents: draw longer clips in windows.", show_default="the length in training"),
     ] = None,
     reject_lowest: Annotated[
         float | None,
@@ -182,7 +204,9 @@ def generate(
     ranked = ranked_files(out, [request.name for request in requests])
     drawing = {"temperature": temperature, "semantics": semantics, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
-    drawing |= {"sort": sort or None, "sampler": sampler, "steps": steps}
+    drawing |= {"sort": sort or None, "sampler": sampler, "steps": steps, "grid": grid}
+    drawing |= {"guidance_from": guidance_from, "guidance_to": guidance_to, "guidance_rescale": guidance_rescale}
+    drawing |= {"window_seconds": window_seconds}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
     _check_drawing(folder, requests, options, trust_code=trust_code)
     trained = read_trained(folder)

@@ -15,6 +15,7 @@ from solfa.codecs.families.mimi import MimiCodec
 from solfa.codecs.families.mulaw import MulawOptions
 from solfa.codecs.families.oobleck import OobleckCodec
 from solfa.codecs.families.quantized import WaveformCodec
+from solfa.codecs.families.same_autoencoder import SameCodec
 from solfa.codecs.families.trained import OwnCodec
 from solfa.codecs.inference import Precision
 from solfa.codecs.protocol import Codec
@@ -29,13 +30,14 @@ from solfa.xp.paths import resolve_path
 
 __all__ = ["FAMILIES", "NAMES", "Precision", "load_codec"]
 
-Family = type[EncodecCodec] | type[DacCodec] | type[MimiCodec] | type[OobleckCodec] | type[OwnCodec]
+Family = type[EncodecCodec] | type[DacCodec] | type[MimiCodec] | type[OobleckCodec] | type[SameCodec] | type[OwnCodec]
 
 FAMILIES: dict[str, Family] = {
     "encodec": EncodecCodec,
     "dac": DacCodec,
     "mimi": MimiCodec,
     "AutoencoderOobleck": OobleckCodec,
+    "AutoencoderSAME": SameCodec,
     "solfa_codec": OwnCodec,
 }
 """By the `model_type` (transformers) or `_class_name` (diffusers) of a checkpoint's config.json."""
@@ -161,6 +163,8 @@ NAMES: dict[str, BuiltIn | WaveformClasses | Published] = {
     "dac_44khz": Published("dac_44khz", DacCodec, "descript/dac_44khz"),
     "mimi": Published("mimi", MimiCodec, "kyutai/mimi"),
     "stable_audio_open": Published("stable_audio_open", OobleckCodec, "stabilityai/stable-audio-open-1.0", "vae"),
+    "stable_audio_3": Published("stable_audio_3", SameCodec, "stabilityai/stable-audio-3-medium", "vae"),
+    "ace_step_48khz": Published("ace_step_48khz", OobleckCodec, "ACE-Step/acestep-v15-xl-turbo-diffusers", "vae"),
 }
 """Codecs that have a name."""
 

@@ -6,6 +6,7 @@ from solfa.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from solfa.generate.clip import GeneratedClip
+    from solfa.generate.diffusers_export import export_as_diffusers
     from solfa.generate.export import export_as_musicgen, export_model
     from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep
     from solfa.generate.language_model import LanguageModel
@@ -23,6 +24,7 @@ else:
         __name__,
         {
             "solfa.generate.clip": ["GeneratedClip"],
+            "solfa.generate.diffusers_export": ["export_as_diffusers"],
             "solfa.generate.export": ["export_as_musicgen", "export_model"],
             "solfa.generate.generator": ["ClipGenerator", "HasLikelihood", "OnStep"],
             "solfa.generate.language_model": ["LanguageModel"],
@@ -56,6 +58,7 @@ __all__ = [
     "Variation",
     "WaveformModel",
     "WeightLayout",
+    "export_as_diffusers",
     "export_as_musicgen",
     "export_model",
     "load_model",

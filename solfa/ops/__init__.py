@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from solfa.ops.extended_ids import codes_of_ids, extend_ids
     from solfa.ops.loss_balance import Balancer, BalancerConfig
     from solfa.ops.mulaw import mulaw_decode, mulaw_encode
+    from solfa.ops.noise_paths import noised, target
     from solfa.ops.patterns import (
         CoarseFirst,
         Delay,
@@ -36,6 +37,7 @@ else:
             "solfa.ops.extended_ids": ["codes_of_ids", "extend_ids"],
             "solfa.ops.loss_balance": ["Balancer", "BalancerConfig"],
             "solfa.ops.mulaw": ["mulaw_decode", "mulaw_encode"],
+            "solfa.ops.noise_paths": ["noised", "target"],
             "solfa.ops.patterns": [
                 "CoarseFirst",
                 "Delay",
@@ -83,9 +85,11 @@ __all__ = [
     "mel_loss",
     "mulaw_decode",
     "mulaw_encode",
+    "noised",
     "si_sdr",
     "steps_of",
     "stft_loss",
     "take_back",
+    "target",
     "time_loss",
 ]

@@ -12,8 +12,13 @@ from solfa.errors import ConfigError
 from solfa.files.torch_files import read_plain
 from solfa.pretrained.directory import read_json
 
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-"""In the order they are tried; a shard index has `.index.json` appended."""
+_WEIGHTS = (
+    "model.safetensors",
+    "pytorch_model.bin",
+    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.bin",
+)
+"""In the order they are tried; a shard index has `.index.json` appended. The last two are the names of diffusers."""
 
 
 class TensorFiles:

@@ -44,6 +44,10 @@ class BaseSolver(Generic[C]):
     reads_files: ClassVar[bool] = False
     """Whether `load_pretrained` reads files, and not only directories and Hub ids."""
 
+    @classmethod
+    def check_start(cls, cfg: C) -> None:
+        """Refuse settings that cannot work, before audio is encoded for them."""
+
     def __init__(self, cfg: C, experiment: Experiment | None = None) -> None:
         experiment = experiment or current_experiment()
         self.cfg, self.experiment = cfg, experiment

@@ -65,6 +65,8 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
         logger.info("%s has no Config class, so these keys are taken as they are: %s", solver.__name__, names)
     begun = Begun()
     try:
+        if is_first and not (xp.folder / LAST).is_file():
+            solver.check_start(cfg)
         cfg = prepare_data(cfg, xp.folder, environment, os.environ, is_first=is_first)
         watchers = make_watchers(cfg, xp.folder) if is_first else []
         provenance = {"experiment": xp.sig, "command": spell_command(sys.argv, Path.home()), **software.values()}

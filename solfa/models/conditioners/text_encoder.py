@@ -9,6 +9,7 @@ on the batch; one by one, a text always has the same embedding, so a resumed run
 
 import logging
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,15 @@ class FrozenTextEncoder:
         with torch.autocast(device.type, enabled=False):
             hidden: Tensor = model(input_ids=row, attention_mask=torch.ones_like(row)).last_hidden_state[0]
         return hidden
+
+    def save_parts(self, encoder: Path, tokenizer: Path, max_tokens: int | None) -> tuple[str, str]:
+        """Write the model and its tokenizer, for texts of at most so many tokens; return the names of their classes."""
+        model: Any = self._model
+        model.save_pretrained(encoder)
+        words = copy(self._tokenizer)
+        words.model_max_length = max_tokens or words.model_max_length
+        words.save_pretrained(tokenizer)
+        return type(model).__name__, type(words).__name__
 
     @property
     def _text_config(self) -> Any:

@@ -7,7 +7,7 @@ processes learns the same. Validation has its own, the same in every epoch, so t
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,8 +18,10 @@ from torch import Tensor
 
 from solfa.config import Config
 from solfa.data.batching.collation import Batch
+from solfa.data.batching.modes import Pad
 from solfa.data.sources.stage_source import OpenedSource
 from solfa.data.stable_random import stable_key
+from solfa.errors import ConfigError
 from solfa.generate.data_codec import DataCodec, check_decoding, latents_array
 from solfa.generate.latent_model import LatentModel, num_means
 from solfa.models.conditioners.set import ConditionsConfig
@@ -27,6 +29,7 @@ from solfa.models.flow.config import FlowModelConfig
 from solfa.models.flow.generation import FlowSampling
 from solfa.models.flow.latents import channel_scale, posterior_draw
 from solfa.models.flow.network import FlowNetwork, build_flow, known_frames
+from solfa.models.flow.published import load_projection, load_published, read_published
 from solfa.models.flow.times import training_times
 from solfa.ops.noise_paths import noised, target
 from solfa.solvers.config import SolverConfig, StageConfig
@@ -35,6 +38,7 @@ from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.plan.outline import Outline
 from solfa.solvers.standard import StandardSolver
+from solfa.solvers.tasks.shared_codecs import expect_codecs
 from solfa.solvers.tasks.shared_conditions import condition_rows, described_requests, expect_columns, refuse_packing
 
 logger = logging.getLogger(__name__)
@@ -96,6 +100,12 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
 
     Config: ClassVar[type[SolverConfig]] = FlowSolverConfig
     Generator = LatentModel
+    reads_files: ClassVar[bool] = True
+
+    @classmethod
+    def check_start(cls, cfg: FlowSolverConfig) -> None:
+        """Refuse codecs of codes."""
+        expect_codecs(cfg.dset, "latents", "a flow model")
 
     def build_model(self) -> None:
         """Size the model to the data, and measure the scale of its latents."""
@@ -103,9 +113,13 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         self.array = latents_array(self.data_facts)
         refuse_packing(cfg.dataset)
         self.model = self._build_network()
-        scale = channel_scale(_some_arrays(self.sources["train"]), self.num_channels)
-        self.model.mean.copy_(scale.mean[:, None])
-        self.model.std.copy_(scale.std[:, None])
+        if cfg.model.normalise:
+            scale = channel_scale(_some_arrays(self.sources["train"]), self.num_channels)
+            self.model.mean.copy_(scale.mean[:, None])
+            self.model.std.copy_(scale.std[:, None])
+        self.model.trained_frames.fill_(self._row_frames())
+        if not cfg.inpainting.segments + cfg.inpainting.beginnings:
+            self.model.hear_nothing()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
@@ -152,6 +166,24 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), latents_array(self.data_facts))
         return LatentModel(self.network, data_codec, self.cfg.generate.sampling)
 
+    def load_pretrained(self, location: str) -> str:
+        """Start from a pipeline of diffusers or a model of stable-audio-tools; its latents keep their scale."""
+        published = read_published(location.removeprefix("//pretrained/"))
+        if published.num_channels != self.num_channels:
+            raise ConfigError(
+                f"dset: {location} draws latents of {published.num_channels} channels, found {self.num_channels}; "
+                "encode the audio with its autoencoder"
+            )
+        if changes := _changes(self.cfg.model, published.settings):
+            raise ConfigError(f"model: {location} is another network; to continue from it, add {' '.join(changes)}")
+        load_published(self.network.dit, published, location)
+        told = load_projection(self.network, published, location)
+        self.network.mean.zero_()
+        self.network.std.fill_(published.scale)
+        self.network.trained_frames.clamp_(min=published.trained_frames)
+        left = "".join(f", {count} tensors of its {part} left in the file" for part, count in published.left.items())
+        return f"loaded all {len(published.state)} tensors of the network {location}{told}{left}"
+
     @property
     def network(self) -> FlowNetwork:
         """The model itself, without Fabric's wrapper."""
@@ -168,6 +200,12 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         cfg = self.cfg
         return build_flow(cfg.model, cfg.conditioner, self.num_channels, self.sources["train"].values)
 
+    def _row_frames(self) -> int:
+        """Count the frames of the longest row."""
+        rows = self.cfg.dataset.rows("train", self.sources["train"]) if self.cfg.dataset is not None else None
+        longest = int(self.sources["train"].num_frames.max())
+        return longest if rows is None or isinstance(rows, Pad) else min(longest, rows.num_frames)
+
     def _error(self, batch: Batch, tokens: Any, draws: Draws, fractions: Float[Tensor, "B"]) -> Float[Tensor, ""]:
         """Sum the squared errors over frames and channels."""
         network, model = self.network, self.cfg.model
@@ -176,7 +214,8 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         if self.array.width > self.num_channels:
             latents = posterior_draw(latents, draws.posterior) if self.is_training else latents.chunk(2, dim=-1)[0]
         data = network.normalised(latents) * mask[:, None]
-        times = training_times(fractions, model.times, model.objective, model.time_shift)
+        shifts = fractions.new_tensor([model.shift_at(count) for count in batch.num_frames.tolist()])
+        times = training_times(fractions, model.times, model.objective, shifts)
         points = noised(data, draws.noise, times, model.objective)
         known = known_frames(data, draws.given) if network.hears_known else None
         some_missing = None if bool(mask.all()) else mask
@@ -216,6 +255,22 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
             torch.stack(posterior).to(device),
             torch.stack(given).to(device),
         )
+
+
+def _changes(model: FlowModelConfig, settings: Mapping[str, Any]) -> list[str]:
+    """Spell what would have to be set for a model to be a published one."""
+    own = model.model_dump()
+    # A width that is not set is that of the conditions.
+    own["cross_dim"] = own.get("cross_dim") or own["cond_dim"]
+    found = {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
+    wanted = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+    if found["kind"] != wanted["kind"]:
+        return [f"model=flow/{wanted['kind']}"]
+    return [
+        f"model.{name}={str(value).replace(' ', '')}" if isinstance(value, list) else f"model.{name}={value}"
+        for name, value in wanted.items()
+        if found.get(name) != value
+    ]
 
 
 def _given(fractions: list[float], num_frames: int, num_columns: int, shares: InpaintingConfig) -> Bool[Tensor, "T"]:

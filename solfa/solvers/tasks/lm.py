@@ -12,7 +12,7 @@ from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.conditioners.text import TextConditioner
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.costs import kept_floats, operations
-from solfa.models.lm.musicgen import load_musicgen
+from solfa.models.lm.musicgen import check_musicgen, is_musicgen_location, load_musicgen
 from solfa.models.lm.musicgen_export import text_conditioner
 from solfa.models.lm.network import CodecLMConfig, cross_entropy, inputs_and_targets
 from solfa.pretrained.origin import Origin, origin
@@ -22,6 +22,7 @@ from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.plan.outline import FLOAT_BYTES, Outline
 from solfa.solvers.standard import StandardSolver
+from solfa.solvers.tasks.shared_codecs import expect_codecs, refuse_scales
 from solfa.solvers.tasks.shared_codes import CodesGenerateConfig, descend, requests_like, with_perplexity
 from solfa.solvers.tasks.shared_conditions import condition_rows, expect_columns, refuse_packing
 from solfa.xp.state_file import load_module
@@ -43,6 +44,13 @@ class LMSolver(StandardSolver[LMConfig]):
     Config: ClassVar[type[SolverConfig]] = LMConfig
     Generator = LanguageModel
 
+    @classmethod
+    def check_start(cls, cfg: LMConfig) -> None:
+        """Refuse codecs that a language model cannot learn from, and MusicGens that it cannot start from."""
+        expect_codecs(cfg.dset, "codes", "a language model")
+        if cfg.continue_from is not None and is_musicgen_location(cfg.continue_from):
+            check_musicgen(cfg.continue_from.removeprefix("//pretrained/"))
+
     def build_model(self) -> None:
         """Size the model to the data, and build its conditioners from the config."""
         cfg = self.cfg
@@ -55,7 +63,9 @@ class LMSolver(StandardSolver[LMConfig]):
         self.register_best("model")
         self.register_ema("model")
         if cfg.generate.every is not None:
-            check_decoding(self.generator().codec, self.array)
+            codec = self.generator().codec
+            refuse_scales(codec, "a language model", "train on a dataset of another codec, such as encodec_32khz")
+            check_decoding(codec, self.array)
 
     def outline(self) -> Outline:
         self.array = codes_array(self.data_facts)
@@ -113,8 +123,9 @@ class LMSolver(StandardSolver[LMConfig]):
         elif loaded.is_whole:
             # Its text encoder has the decoder's width, so there is no projection between them.
             projection = text_conditioner(self.network, location).output_proj
-            nn.init.eye_(projection.weight)
-            nn.init.zeros_(projection.bias)
+            if isinstance(projection, nn.Linear):
+                nn.init.eye_(projection.weight)
+                nn.init.zeros_(projection.bias)
         return told + "; everything else starts fresh"
 
     def frozen_parts(self) -> dict[str, Origin]:
