@@ -21,11 +21,14 @@ EXAMPLES = """
 
   solfa export-model 3cadb66d pipeline/ --format diffusers
 
+  solfa export-model 5d0b2a17 strings/ --format adapter
+
 The folder holds the weights, the model's settings, and a card with its data digest, hashes, licences and learning
 curve. `solfa generate` and `solfa.load_model` read it from disk or from the Hub. With --format musicgen, a language
 model becomes a checkpoint that transformers loads: the decoder alone, or the complete model if --source names the
 checkpoint it was tuned from. With --format diffusers, a flow model becomes a folder that StableAudioPipeline or
-StableAudio3Pipeline loads.
+StableAudio3Pipeline loads. What an adapter learned is merged into the weights; with --format adapter, it is written
+alone, as PEFT reads it, with the hash of the weights that it belongs to.
 """
 
 
@@ -39,7 +42,7 @@ def export_model(
         str, typer.Argument(metavar="SIG", help="Signature (or its first characters) or experiment folder.")
     ],
     directory: Annotated[Path, typer.Argument(metavar="DIR", parser=filled_path, help="A new folder.")],
-    layout: Annotated[str, typer.Option("--format", help="solfa, musicgen or diffusers.")] = "solfa",
+    layout: Annotated[str, typer.Option("--format", help="solfa, musicgen, diffusers or adapter.")] = "solfa",
     source: Annotated[
         str | None,
         typer.Option(
@@ -58,11 +61,11 @@ def export_model(
     from solfa.config import nearest
     from solfa.errors import ConfigError
     from solfa.generate.diffusers_export import export_as_diffusers
-    from solfa.generate.export import export_as_musicgen
+    from solfa.generate.export import export_adapter, export_as_musicgen
     from solfa.generate.export import export_model as export
     from solfa.pretrained.push import push_folder, require_token
 
-    known = ("solfa", "musicgen", "diffusers")
+    known = ("solfa", "musicgen", "diffusers", "adapter")
     if layout not in known:
         raise ConfigError(
             f"--format: expected {', '.join(known[:-1])} or {known[-1]}, found {layout!r}{nearest(layout, known)}"
@@ -75,6 +78,8 @@ def export_model(
         written = export_as_musicgen(experiment, directory, source)
     elif layout == "diffusers":
         written = export_as_diffusers(experiment, directory)
+    elif layout == "adapter":
+        written = export_adapter(experiment, directory)
     else:
         export(experiment, directory, name=push, trust_code=trust_code)
         written = "use it with solfa generate or solfa.load_model"

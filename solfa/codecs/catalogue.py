@@ -9,6 +9,7 @@ from typing import Protocol, get_args, runtime_checkable
 from solfa.codecs.built_in.release import ROOT, load_built_in
 from solfa.codecs.checkpoint import Checkpoint, read_config
 from solfa.codecs.families.dac import DacCodec
+from solfa.codecs.families.embedding import EmbeddingCodec, EmbeddingOptions
 from solfa.codecs.families.encodec import EncodecCodec
 from solfa.codecs.families.linear import LinearOptions
 from solfa.codecs.families.mimi import MimiCodec
@@ -93,6 +94,16 @@ class Published:
 
 
 @dataclass(frozen=True)
+class Embedding:
+    """An embedder, which encodes and does not decode."""
+
+    def load(self, options: Mapping[str, object], device: str, precision: Precision) -> Codec:
+        if precision != "fp32":
+            raise ConfigError(f"codec embedder: precision: it computes in fp32, found {precision!r}; leave it out")
+        return EmbeddingCodec.load(parse_config(EmbeddingOptions, options, "codec embedder"), device)
+
+
+@dataclass(frozen=True)
 class Pretrained:
     """A checkpoint in the `save_pretrained` layout; its config.json names its family. A MusicGen means its codec."""
 
@@ -151,10 +162,11 @@ class StableAudio:
         return load_stable_audio(self.config_path, checkpoint, rest)
 
 
-NAMES: dict[str, BuiltIn | WaveformClasses | Published] = {
+NAMES: dict[str, BuiltIn | WaveformClasses | Embedding | Published] = {
     "solfa_24khz": BuiltIn("solfa_24khz"),
     "mulaw": WaveformClasses(MulawOptions),
     "linear": WaveformClasses(LinearOptions),
+    "embedder": Embedding(),
     "encodec_24khz": Published("encodec_24khz", EncodecCodec, "facebook/encodec_24khz"),
     "encodec_32khz": Published("encodec_32khz", EncodecCodec, "facebook/encodec_32khz"),
     "encodec_48khz": Published("encodec_48khz", EncodecCodec, "facebook/encodec_48khz"),

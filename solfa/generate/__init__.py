@@ -7,7 +7,7 @@ from solfa.lazy_names import lazy_names
 if TYPE_CHECKING:
     from solfa.generate.clip import GeneratedClip
     from solfa.generate.diffusers_export import export_as_diffusers
-    from solfa.generate.export import export_as_musicgen, export_model
+    from solfa.generate.export import export_adapter, export_as_musicgen, export_model
     from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep
     from solfa.generate.language_model import LanguageModel
     from solfa.generate.latent_model import LatentModel
@@ -25,7 +25,7 @@ else:
         {
             "solfa.generate.clip": ["GeneratedClip"],
             "solfa.generate.diffusers_export": ["export_as_diffusers"],
-            "solfa.generate.export": ["export_as_musicgen", "export_model"],
+            "solfa.generate.export": ["export_adapter", "export_as_musicgen", "export_model"],
             "solfa.generate.generator": ["ClipGenerator", "HasLikelihood", "OnStep"],
             "solfa.generate.language_model": ["LanguageModel"],
             "solfa.generate.latent_model": ["LatentModel"],
@@ -58,6 +58,7 @@ __all__ = [
     "Variation",
     "WaveformModel",
     "WeightLayout",
+    "export_adapter",
     "export_as_diffusers",
     "export_as_musicgen",
     "export_model",

@@ -35,6 +35,7 @@ from solfa.models.flow.config import FlowModelConfig
 from solfa.models.flow.generation import FlowSampling, Start, draw_points
 from solfa.models.flow.latents import has_scale
 from solfa.models.flow.network import FlowNetwork, build_flow
+from solfa.models.flow.published import load_published, read_published
 from solfa.models.flow.windows import Window, draw_in_windows, plan_windows
 from solfa.models.lm.conditions import Conditions
 
@@ -95,9 +96,18 @@ class LatentModel:
         return self._data_codec.on(device_of(self.network))
 
     @property
+    def frame_rate(self) -> float:
+        """Latents per second; the codec need not be loaded for that."""
+        return self._data_codec.array.frame_rate
+
+    @property
     def conditions(self) -> Mapping[str, str]:
         own = {name: part.kind for name, part in self.network.conditioners.config.conditioners.items()}
         return {**dict.fromkeys(self.network.config.timing, "number"), **own}
+
+    def load_pretrained(self, location: str) -> str:
+        """Load a pipeline of diffusers or a model of stable-audio-tools."""
+        return load_published(self.network, read_published(location.removeprefix("//pretrained/")), location)
 
     def draw(
         self,

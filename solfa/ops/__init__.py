@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from solfa.ops.adversarial import Hinge, LeastSquares, feature_matching_loss
     from solfa.ops.audio_losses import MelLoss, StftLoss, TimeLoss, mel_loss, stft_loss, time_loss
     from solfa.ops.audio_metrics import codebook_perplexity, codebook_usage, count_codes, si_sdr
+    from solfa.ops.bootstrap import bootstrap_means
     from solfa.ops.class_grid import LinearGrid, MulawGrid, cells_on
+    from solfa.ops.embedding_distances import fad, fad_infinity, kad, tag_divergence
     from solfa.ops.extended_ids import codes_of_ids, extend_ids
     from solfa.ops.loss_balance import Balancer, BalancerConfig
     from solfa.ops.mulaw import mulaw_decode, mulaw_encode
@@ -33,7 +35,9 @@ else:
             "solfa.ops.adversarial": ["Hinge", "LeastSquares", "feature_matching_loss"],
             "solfa.ops.audio_losses": ["MelLoss", "StftLoss", "TimeLoss", "mel_loss", "stft_loss", "time_loss"],
             "solfa.ops.audio_metrics": ["codebook_perplexity", "codebook_usage", "count_codes", "si_sdr"],
+            "solfa.ops.bootstrap": ["bootstrap_means"],
             "solfa.ops.class_grid": ["LinearGrid", "MulawGrid", "cells_on"],
+            "solfa.ops.embedding_distances": ["fad", "fad_infinity", "kad", "tag_divergence"],
             "solfa.ops.extended_ids": ["codes_of_ids", "extend_ids"],
             "solfa.ops.loss_balance": ["Balancer", "BalancerConfig"],
             "solfa.ops.mulaw": ["mulaw_decode", "mulaw_encode"],
@@ -68,6 +72,7 @@ __all__ = [
     "Parallel",
     "StftLoss",
     "TimeLoss",
+    "bootstrap_means",
     "cells_on",
     "codebook_perplexity",
     "codebook_usage",
@@ -76,10 +81,13 @@ __all__ = [
     "draw",
     "draw_uniforms",
     "extend_ids",
+    "fad",
+    "fad_infinity",
     "feature_matching_loss",
     "filter_logits",
     "frames_within",
     "guide",
+    "kad",
     "lay_out",
     "lay_out_mask",
     "mel_loss",
@@ -89,6 +97,7 @@ __all__ = [
     "si_sdr",
     "steps_of",
     "stft_loss",
+    "tag_divergence",
     "take_back",
     "target",
     "time_loss",

@@ -64,6 +64,13 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     return {str(name): value.detach() for name, value in state.items()}
 
 
+def read_header(path: Path) -> dict[str, str]:
+    """Read the notes in the header of a `.safetensors` file."""
+    if not path.is_file():
+        raise ConfigError(f"checkpoint {path}: no such file")
+    return dict(_open_safetensors(path).metadata() or {})
+
+
 def weights_sha256(state: Mapping[str, Tensor]) -> str:
     """Hash the names, dtypes, shapes and bytes of a state dict, sorted by name.
 

@@ -7,6 +7,8 @@ xps/SIG/
   checkpoint.pt         the last state, to resume from
   checkpoint_0012.pt    a copy of the state after epoch 12 (`checkpoint.save_every`, `checkpoint.keep_last`)
   best.pt               the weights of the best epoch and nothing else: what generating and fine-tuning need
+  start.pt              the weights that a run with `continue_from` started from, until it ends
+  evidence.html         what became of them: losses, weights and clips before and after; evidence.json has the numbers
   valid.json            the result of a stage run on its own (`execute_only`); also evaluate.json, generate.json
   solver.log.0          the log of the first process; the others have their own numbers
   worker_1.log          output of the other processes on one machine; the first prints to the terminal
@@ -30,6 +32,9 @@ CONFIG = "config.json"
 HISTORY = "history.json"
 LAST = "checkpoint.pt"
 BEST = "best.pt"
+START = "start.pt"
+EVIDENCE = "evidence.json"
+EVIDENCE_PAGE = "evidence.html"
 OUTPUT = "output.log"
 SAMPLES = "samples"
 SAMPLES_PAGE = "index.html"

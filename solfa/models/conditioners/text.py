@@ -74,6 +74,11 @@ class TextConditioner(nn.Module):
         ids = pad_sequence(rows, batch_first=True) if rows else torch.zeros(0, 0, dtype=torch.int64)
         return {"ids": ids, "mask": torch.arange(ids.shape[1]) < lengths[:, None]}
 
+    def spell(self, value: Any | None) -> str:
+        """Write a text as the encoder reads it, token by token."""
+        text = as_text(value, self.config.source)
+        return self.encoder.spell(text) if text else ""
+
     def embed(self, tokens: Tokens) -> Condition:
         places = zip(tokens["ids"].tolist(), tokens["mask"].sum(dim=1).tolist(), strict=True)
         texts = [tuple(ids[:count]) for ids, count in places]

@@ -70,6 +70,11 @@ class FrozenTextEncoder:
         cut: list[list[int]] = self._tokenizer(list(texts), truncation=True, max_length=limit)["input_ids"]
         return cut
 
+    def spell(self, text: str) -> str:
+        """Write a text as its tokens."""
+        (ids,) = self.tokenize([text])
+        return " ".join(map(str, self._tokenizer.convert_ids_to_tokens(ids)))
+
     @torch.no_grad()
     def encode(self, ids: Sequence[int], device: torch.device) -> Float[Tensor, "L W"]:
         """Compute the hidden states of one text in float32."""

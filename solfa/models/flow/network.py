@@ -38,6 +38,10 @@ class FlowNetwork(nn.Module):
         self.register_buffer("std", torch.ones(num_channels, 1))
         self.register_buffer("trained_frames", torch.zeros((), dtype=torch.int64))
 
+    def open_to_adapters(self) -> nn.Module:
+        network: nn.Module = self.dit.dit
+        return network
+
     @property
     def hears_known(self) -> bool:
         """Whether the network itself can be told what is known of a clip."""

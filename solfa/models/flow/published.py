@@ -7,7 +7,6 @@ Every tensor is either loaded, or counted among those that other parts of the fi
 """
 
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
@@ -39,12 +38,23 @@ def read_published(location: str) -> ForeignFlow:
     return read_pipeline(local_directory(location, what="flow model", wanted=PIPELINE), location)
 
 
-def load_published(dit: Any, published: ForeignFlow, location: str) -> None:
+def load_published(network: FlowNetwork, published: ForeignFlow, location: str) -> str:
+    """Copy the weights and the scale of latents into a network of the same settings; say what was loaded."""
+    load_dit(network.dit, published, location)
+    told = _load_projection(network, published, location)
+    network.mean.zero_()
+    network.std.fill_(published.scale)
+    network.trained_frames.clamp_(min=published.trained_frames)
+    left = "".join(f", {count} tensors of its {part} left in the file" for part, count in published.left.items())
+    return f"loaded all {len(published.state)} tensors of the network {location}{told}{left}"
+
+
+def load_dit(dit: nn.Module, published: ForeignFlow, location: str) -> None:
     """Copy the weights into a `Dit` of the same settings, every tensor accounted for."""
     load_exactly(dit, {name: tensor.float() for name, tensor in published.state.items()}, f"flow model {location}")
 
 
-def load_projection(network: FlowNetwork, published: ForeignFlow, location: str) -> str:
+def _load_projection(network: FlowNetwork, published: ForeignFlow, location: str) -> str:
     """Copy the projection of texts, if there is one, and say so; a model that takes texts as they are has none."""
     projection = pipeline_text(network, location).output_proj
     if published.text_projection is None:

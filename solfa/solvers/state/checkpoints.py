@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-from solfa.errors import ConfigError, StoreError
+from solfa.errors import ConfigError
+from solfa.generate.base_weights import BaseWeights, read_base
 from solfa.pretrained.origin import Origin, origin
 from solfa.pretrained.tensors import weights_sha256
 from solfa.solvers.config import SolverConfig
@@ -28,6 +29,7 @@ from solfa.solvers.loop.randomness import random_state, restore_random_state
 from solfa.solvers.loop.stage_loaders import go_to, position_of
 from solfa.solvers.optim.ema import Ema
 from solfa.solvers.optim.schedules import Schedule
+from solfa.solvers.state.adapter_base import attached_to
 from solfa.solvers.state.registry import Registry
 from solfa.xp.layout import BEST, LAST, copied_epochs, copy_path
 from solfa.xp.mirror import Progress, mirror_of, restore_folder
@@ -206,6 +208,16 @@ class Persistence:
         if self._mirroring is not None:
             self._mirroring.begin(progress)
 
+    @property
+    def started_from(self) -> Origin | None:
+        """The weights that the run started from; None if it started from scratch."""
+        return self._started_from
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch with the best weights so far; 0 before the first."""
+        return int(self._best["epoch"])
+
     def _resume(self, state: Mapping[str, Any]) -> RunPosition:
         kept = self._kept
         self._registry.load(state["states"])
@@ -227,13 +239,14 @@ class Persistence:
         return RunPosition(state["epoch"], state["num_updates"], list(state["history"]), averages)
 
     def _continue_from(self, location: str) -> None:
-        path = Path(location).expanduser()
+        attached = attached_to(self._registry.modules)
+        if attached is not None:
+            self._started_from = attached.base  # loaded when the network was built
+            return
         keep = self._kept.cfg.continue_keep
-        if path.is_dir() and ((path / LAST).exists() or (path / BEST).exists()):
-            path = path / (LAST if keep or not (path / BEST).exists() else BEST)
-        state = self._own_state(path)
-        if state is not None:
-            self._take_over(path, state, keep)
+        found = read_base(location, wants_last=bool(keep), reads_files=self._kept.reads_files)
+        if found is not None:
+            self._take_over(found, keep)
         elif keep:
             raise ConfigError(f"continue_keep: {location} is not an experiment's checkpoint; leave out {keep}")
         else:
@@ -242,18 +255,8 @@ class Persistence:
         tensors = {name: value for name, value in weights.items() if isinstance(value, Tensor)}
         self._started_from = origin(location, weights_sha256(tensors))
 
-    def _own_state(self, path: Path) -> dict[str, Any] | None:
-        """Read a checkpoint of ours; None if it is something for the solver to load."""
-        if not path.is_file():
-            return None
-        try:
-            return read_state(path)
-        except StoreError:
-            if self._kept.reads_files:
-                return None
-            raise
-
-    def _take_over(self, path: Path, state: Mapping[str, Any], keep: tuple[str, ...]) -> None:
+    def _take_over(self, found: BaseWeights, keep: tuple[str, ...]) -> None:
+        path, state = found
         wanted = {*self._registry.modules, *(self._registry.optimizers if "optimizer" in keep else ())}
         taken = [name for name in state["states"] if name in wanted]
         self._registry.load({name: state["states"][name] for name in taken}, taken)

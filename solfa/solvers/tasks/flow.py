@@ -23,26 +23,38 @@ from solfa.data.sources.stage_source import OpenedSource
 from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 from solfa.generate.data_codec import DataCodec, check_decoding, latents_array
+from solfa.generate.latent_likelihood import latent_bits
 from solfa.generate.latent_model import LatentModel, num_means
+from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.flow.config import FlowModelConfig
 from solfa.models.flow.generation import FlowSampling
 from solfa.models.flow.latents import channel_scale, posterior_draw
 from solfa.models.flow.network import FlowNetwork, build_flow, known_frames
-from solfa.models.flow.published import load_projection, load_published, read_published
+from solfa.models.flow.published import load_published, read_published
 from solfa.models.flow.times import training_times
 from solfa.ops.noise_paths import noised, target
 from solfa.solvers.config import SolverConfig, StageConfig
 from solfa.solvers.fabric.wrappers import unwrapped
+from solfa.solvers.judge import judged_size
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.expected_loss import ExpectedLoss, flow_bars
 from solfa.solvers.plan.outline import Outline
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codecs import expect_codecs
-from solfa.solvers.tasks.shared_conditions import condition_rows, described_requests, expect_columns, refuse_packing
+from solfa.solvers.tasks.shared_conditions import (
+    condition_rows,
+    described_requests,
+    expect_columns,
+    refuse_packing,
+    spelled_conditions,
+)
 
 logger = logging.getLogger(__name__)
 
+BITS_CLIPS = 8
+"""Each takes as long as generating it many times."""
 SCALE_CLIPS = 4096
 """So many clips, evenly spaced, say what the scale of all latents is."""
 
@@ -120,6 +132,7 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         self.model.trained_frames.fill_(self._row_frames())
         if not cfg.inpainting.segments + cfg.inpainting.beginnings:
             self.model.hear_nothing()
+        self.add_adapter()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
@@ -161,6 +174,27 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         requests = described_requests(self.sources["generate"], wanted.num_clips, wanted.seconds, columns, seed)
         return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
 
+    def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
+        source, columns = self.sources["evaluate"], self.cfg.conditioner.sources
+        return described_requests(source, num_clips, seconds, columns, (self.cfg.seed, self.epoch))
+
+    def judged_generator(self) -> LatentModel:
+        return self.generator()
+
+    def bits_per_second(self, means: Metrics) -> float:
+        """Count the bits of some clips of the evaluate dataset along the probability flow."""
+        num_clips, seconds = judged_size(self.cfg.evaluate)
+        generator, source = self.generator(), self.sources["evaluate"]
+        length = max(1, round(seconds * self.array.frame_rate))
+        requests = self.judged_requests(min(num_clips, BITS_CLIPS), seconds)
+        bits, frames = 0.0, 0
+        for index, request in enumerate(requests):
+            latents = torch.from_numpy(source[index].array[:length, : self.num_channels].astype(np.float32))
+            bits += latent_bits(generator, latents, None, request.conditions, seed=self.cfg.seed).bits
+            frames += len(latents)
+            self.stop_if_asked()
+        return bits * self.array.frame_rate / frames
+
     def generator(self) -> LatentModel:
         """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""
         data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), latents_array(self.data_facts))
@@ -176,13 +210,16 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
             )
         if changes := _changes(self.cfg.model, published.settings):
             raise ConfigError(f"model: {location} is another network; to continue from it, add {' '.join(changes)}")
-        load_published(self.network.dit, published, location)
-        told = load_projection(self.network, published, location)
-        self.network.mean.zero_()
-        self.network.std.fill_(published.scale)
-        self.network.trained_frames.clamp_(min=published.trained_frames)
-        left = "".join(f", {count} tensors of its {part} left in the file" for part, count in published.left.items())
-        return f"loaded all {len(published.state)} tensors of the network {location}{told}{left}"
+        return load_published(self.network, published, location)
+
+    def expected_losses(self) -> list[ExpectedLoss]:
+        return flow_bars(self.cfg.model, self.cfg.model.shift_at(self._row_frames()))
+
+    def model_input(self, batch: Batch) -> Tensor:
+        return self.network.normalised(batch.arrays[..., : self.num_channels]).transpose(1, 2)
+
+    def conditions_as_read(self, batch: Batch) -> list[dict[str, str]]:
+        return spelled_conditions(self.cfg.conditioner, self.network.conditioners, batch)
 
     @property
     def network(self) -> FlowNetwork:

@@ -11,7 +11,7 @@ from solfa.errors import ConfigError
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.flow.config import StableAudio3Config, StableAudioOpenConfig
 from solfa.models.flow.network import build_flow
-from solfa.models.flow.published import load_published, read_published
+from solfa.models.flow.published import load_dit, read_published
 from solfa.models.lm.conditions import Conditions
 from tests.models.flow import restated_dit as restated
 
@@ -32,7 +32,7 @@ def network_of(published, location):
         **published.settings
     )
     network = build_flow(config, ConditionsConfig(), published.num_channels).double()
-    load_published(network.dit, published, location)
+    load_dit(network.dit, published, location)
     for module in network.modules():
         if hasattr(module, "force_fp32"):
             module.force_fp32 = False  # what is compared is the arithmetic, in float64
