@@ -32,7 +32,7 @@ def disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
         closed.bind(("127.0.0.1", 0))  # never listens
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:{}".format(closed.getsockname()[1]))
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
         monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("waits to try again"))
         yield
 
@@ -71,14 +71,14 @@ def test_without_a_connection_the_answer_is_immediate_and_alone(capfd):
         lambda: find_config("someone/model", "vae", "codec"),
         lambda: local_directory("someone/model"),
     ):
-        with pytest.raises(ConfigError, match="someone/model.*network"):
+        with pytest.raises(ConfigError, match=r"someone/model.*network"):
             load()
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_config_of_the_hub_is_found_in_the_cache(cache):
     assert find_config("someone/model", "", "codec") is None
-    with pytest.raises(ConfigError, match="someone/model.*network"):
+    with pytest.raises(ConfigError, match=r"someone/model.*network"):
         find_config("someone/model", "vae", "codec")
     (cache / CONFIG).touch()
     assert find_config("someone/model", "", "codec") == cache / CONFIG
