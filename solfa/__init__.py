@@ -6,6 +6,7 @@
     audio   = codec.decode(dataset[0])
     run     = solfa.train(["solver=lm/debug"])
     clips   = solfa.load_model(run.signature).generate(seconds=2, num=4)
+    report  = solfa.evaluate(clips, reference="audio/")
 
 Names are resolved on first use, so importing the package costs nothing.
 """
@@ -18,6 +19,7 @@ from solfa.version import __version__
 if TYPE_CHECKING:
     from solfa.codecs.catalogue import load_codec
     from solfa.encoding.api import encode
+    from solfa.evaluate.judging import evaluate
     from solfa.generate.export import export_model
     from solfa.generate.model import load_model
     from solfa.store.dataset import open_dataset
@@ -28,6 +30,7 @@ else:
         {
             "solfa.codecs.catalogue": ["load_codec"],
             "solfa.encoding.api": ["encode"],
+            "solfa.evaluate.judging": ["evaluate"],
             "solfa.generate.export": ["export_model"],
             "solfa.generate.model": ["load_model"],
             "solfa.store.dataset": ["open_dataset"],
@@ -35,4 +38,4 @@ else:
         },
     )
 
-__all__ = ["__version__", "encode", "export_model", "load_codec", "load_model", "open_dataset", "train"]
+__all__ = ["__version__", "encode", "evaluate", "export_model", "load_codec", "load_model", "open_dataset", "train"]

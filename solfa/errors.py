@@ -10,11 +10,16 @@ from collections.abc import Callable
 _PARAMETER = re.compile(r"(?<![\w/.`])`(?P<name>[a-z][a-z0-9_]*)(=(?P<value>[^`]*))?`(?![\w/`])")
 """A parameter fills its backticks; a path that contains backticks has more text around them."""
 
+_CREDENTIALS = re.compile(r"(\b\w+://)[^/@\s'\"]+@")
+
 __all__ = ["AudioError", "ConfigError", "Interrupted", "SolfaError", "StoreError"]
 
 
 class SolfaError(Exception):
-    """Anything that Solfa reports as a sentence instead of a traceback."""
+    """Anything that Solfa reports as a sentence instead of a traceback; it repeats no credentials of a URL."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(_CREDENTIALS.sub(r"\1", value) if isinstance(value, str) else value for value in args))
 
 
 class ConfigError(SolfaError, ValueError):

@@ -15,6 +15,7 @@ every name exists. A test holds that the three lists agree.
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
@@ -34,3 +35,18 @@ def lazy_names(
         return sorted({*vars(sys.modules[package]), *home_of})
 
     return find, listed
+
+
+def callable_package(package: str, home: str, name: str) -> None:
+    """Let a package be called like a function that lives in one of its modules: `solfa.evaluate(...)`.
+
+    Importing anything of the package puts it in the place of a function of the same name, so both have to work.
+    """
+
+    class CallablePackage(ModuleType):
+        """This package, as a function."""
+
+        def __call__(self, *args: Any, **settings: Any) -> Any:
+            return getattr(import_module(home), name)(*args, **settings)
+
+    sys.modules[package].__class__ = CallablePackage

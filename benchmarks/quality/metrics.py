@@ -4,30 +4,22 @@ SI-SDR and mel distance at 24 kHz (`solfa.ops.audio_metrics`); ViSQOL in its aud
 the package visqol-python, which holds the model); PESQ (wide band) and STOI at 16 kHz, on speech only.
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
 import numpy as np
 import soxr
 import torch
 
 from solfa.errors import ConfigError
+from solfa.evaluate.perception import SPEECH_RATE, pesq_quality, stoi_intelligibility, visqol
 from solfa.ops import si_sdr
 from solfa.ops.audio_metrics import mel_distance_db
 
 from .clips import SAMPLE_RATE, Mono
 
-if TYPE_CHECKING:
-    from visqol import VisqolApi
-
 WAVEFORM_RATE = 24_000
-SPEECH_RATE = 16_000
-TOO_FEW_FRAMES = 1e-5
-"""What pystoi answers (with a warning) where it finds too little speech; PESQ answers -1."""
 PACKAGES = ("visqol-python", "pesq", "pystoi")
 
 
@@ -98,29 +90,6 @@ def _pair(reference: Mono, decoded: Mono, decoded_rate: int, sample_rate: int) -
     return one, fit_length(resample(decoded, decoded_rate, sample_rate), len(one))
 
 
-def visqol(reference: Mono, decoded: Mono) -> float:
-    """Predict a mean opinion score, 1 to about 4.73 (identity)."""
-    if not np.any(decoded):
-        return 1.0  # it scales the decoded sound to the level of the reference, which silence does not have
-    return float(_visqol().measure_from_arrays(reference, decoded, SAMPLE_RATE).moslqo)
-
-
-@cache
-def _visqol() -> "VisqolApi":
-    from visqol import VisqolApi
-
-    api = VisqolApi()
-    api.create(mode="audio")
-    return api
-
-
 def speech_scores(reference: Mono, decoded: Mono) -> tuple[float | None, float | None]:
     """Measure PESQ and STOI; None where they find too little speech to compare."""
-    from pesq import PesqError, pesq  # type: ignore[import-untyped,unused-ignore]
-    from pystoi import stoi  # type: ignore[import-untyped,unused-ignore]
-
-    quality = float(pesq(SPEECH_RATE, reference, decoded, "wb", on_error=PesqError.RETURN_VALUES))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Not enough STFT frames")
-        intelligibility = float(stoi(reference, decoded, SPEECH_RATE))
-    return None if quality < 0 else quality, None if intelligibility == TOO_FEW_FRAMES else intelligibility
+    return pesq_quality(reference, decoded), stoi_intelligibility(reference, decoded)

@@ -12,13 +12,15 @@ from solfa.audio.recording import AudioInfo, Location, Recording
 from solfa.audio.sources.location import locate_file, locate_recording
 from solfa.errors import AudioError
 from solfa.files.chunks import chunks
-from solfa.files.stores.place import Place
+from solfa.files.stores.place import Place, is_url
 
 MAX_SAMPLES_PER_BYTE = 8192
 """No codec is denser: FLAC's constant blocks hold 4,681 samples per byte of silence."""
 MIN_SAMPLE_RATE, MAX_SAMPLE_RATE = 1_000, 1_536_000
 MAX_CHANNELS = 256
 PROBES_AT_ONCE = 8
+FAR_PROBES_AT_ONCE = 64
+"""In an object store, where a probe is two or three requests and most of a request is waiting."""
 RECORDINGS_PER_CHUNK = 512
 
 Probed = tuple[Recording, AudioInfo | str]
@@ -87,9 +89,14 @@ def probe_recording(root: Place, recording: Recording) -> AudioInfo | str:
 
 def probe_in_chunks(root: Place, recordings: Iterable[Recording]) -> Iterator[Iterator[Probed]]:
     """Probe many recordings in their order, some at once; of a chunk nothing is opened before it is gone through."""
-    with ThreadPoolExecutor(PROBES_AT_ONCE, thread_name_prefix="probe") as pool:
+    # A pool starts its threads when it is used.
+    with (
+        ThreadPoolExecutor(PROBES_AT_ONCE, thread_name_prefix="probe") as near,
+        ThreadPoolExecutor(FAR_PROBES_AT_ONCE, thread_name_prefix="probe") as far,
+    ):
         for chunk in chunks(recordings, RECORDINGS_PER_CHUNK):
-            yield _probed(pool, root, chunk)
+            is_near = isinstance(root, Path) and not is_url(chunk[0].uri)
+            yield _probed(near if is_near else far, root, chunk)
 
 
 def _probed(pool: Executor, root: Place, chunk: list[Recording]) -> Iterator[Probed]:

@@ -65,7 +65,7 @@ def read_span(location: Location, info: AudioInfo, start: int, stop: int, sample
 
 def _decode(location: Location, info: AudioInfo, start: int, stop: int) -> Audio:
     decoder = pyav if info.format.startswith(pyav.PREFIX) else sndfile
-    with open_range(location) as file:
+    with open_range(location, share=(stop - start) / info.num_samples) as file:
         try:
             samples = decoder.decode(file, info, start, stop)
         except AudioError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from solfa.errors import spelled
+from solfa.errors import ConfigError, spelled
 from solfa.files.stores.place import is_url, read_place
 
 Command = Any
@@ -33,10 +33,13 @@ def in_flags(sentence: str, command: Command | None) -> str:
 
 
 def filled_path(text: str) -> Path:
-    """Read a path that was typed; nothing is not the current folder."""
+    """Read a path of this machine that was typed; nothing is not the current folder."""
     if not text:
         raise typer.BadParameter("expected a path, found nothing; is a variable unset?")
-    return Path(text)
+    place = read_place(text)
+    if not isinstance(place, Path):
+        raise ConfigError(f"{place}: expected a path of this machine here, found the URL of an object store")
+    return place
 
 
 def filled_place(text: str) -> str:

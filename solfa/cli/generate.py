@@ -24,6 +24,8 @@ EXAMPLES = """
 
   solfa generate 899630c8 --prompt riff.wav --prompt-seconds 3 --seconds 12 --out more/
 
+  solfa generate 899630c8 --adapter 5d0b2a17 --adapter 77c1e0aa=0.5 --out mixed/
+
   solfa generate 3cadb66d --init song.wav --strength 0.6 --text "the same on a harp" --out harp/
 
   solfa generate 3cadb66d --inpaint song.wav --from 4 --to 9 --num 4 --out takes/
@@ -111,6 +113,20 @@ def generate(
         float | None,
         typer.Option("--guidance", help="How closely to follow the conditions; 1: off.", show_default="as configured"),
     ] = None,
+    guidance_from: Annotated[
+        float | None,
+        typer.Option(help="Models of latents: guide from this time on; 1 is noise.", show_default="as configured"),
+    ] = None,
+    guidance_to: Annotated[
+        float | None,
+        typer.Option(help="Models of latents: guide until this time; 0 is the clip.", show_default="as configured"),
+    ] = None,
+    guidance_rescale: Annotated[
+        float | None,
+        typer.Option(
+            help="Models of latents: undo what guidance does to loudness, from 0 to 1.", show_default="as configured"
+        ),
+    ] = None,
     sampler: Annotated[
         str | None,
         typer.Option(
@@ -120,6 +136,14 @@ def generate(
     steps: Annotated[
         int | None,
         typer.Option(help="Models of latents: steps from noise to a clip.", show_default="as configured"),
+    ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Models of latents: steps even or in log_snr.", show_default="as configured"),
+    ] = None,
+    window_seconds: Annotated[
+        float | None,
+        typer.Option(help="Models of latents: draw longer clips in windows.", show_default="the length in training"),
     ] = None,
     reject_lowest: Annotated[
         float | None,
@@ -135,6 +159,12 @@ def generate(
     weights: Annotated[
         str | None,
         typer.Option(help="Language models on a CPU: fp32, fp16 or int8; fewer bits run faster.", show_default="fp32"),
+    ] = None,
+    adapters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--adapter", metavar="SIG=FACTOR", help="Add so much of what an adapter learned; can be repeated."
+        ),
     ] = None,
     audio_format: Annotated[str, typer.Option("--format", help="wav, flac or ogg.")] = "wav",
     codec: Annotated[
@@ -155,15 +185,17 @@ def generate(
     ] = False,
 ) -> None:
     """Generate audio with a trained model."""
+    from solfa.cli.adapter_option import read_adapters
     from solfa.cli.state_spaces_options import refuse_key_values
 
     # Whatever can be refused is refused before the model and its codec are loaded, which may take a minute.
     refuse_key_values([experiment, *context.args], _flags(context))
     _check_words(audio_format, weights, semantics)
     _check_out(out)
+    added = read_adapters(adapters or [])
 
     from solfa.cli.clip_folder import generate_into
-    from solfa.generate.model import find_folder, load_trained
+    from solfa.generate.model import find_folder, load_trained, with_adapters
     from solfa.generate.request import ClipRequest, check_files, check_requests, edited_seconds
     from solfa.generate.trained_folder import read_trained
     from solfa.generate.weight_layout import weight_layout
@@ -182,10 +214,12 @@ def generate(
     ranked = ranked_files(out, [request.name for request in requests])
     drawing = {"temperature": temperature, "semantics": semantics, "top_k": top_k, "top_p": top_p}
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
-    drawing |= {"sort": sort or None, "sampler": sampler, "steps": steps}
+    drawing |= {"sort": sort or None, "sampler": sampler, "steps": steps, "grid": grid}
+    drawing |= {"guidance_from": guidance_from, "guidance_to": guidance_to, "guidance_rescale": guidance_rescale}
+    drawing |= {"window_seconds": window_seconds}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
     _check_drawing(folder, requests, options, trust_code=trust_code)
-    trained = read_trained(folder)
+    trained = with_adapters(read_trained(folder), added)
     check_requests(requests, trained.data_facts)
     model = load_trained(trained, device=device, codec=codec, weights=layout, trust_code=trust_code)
     written = generate_into(out, model, requests, options, f".{audio_format}", stream)

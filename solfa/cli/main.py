@@ -16,6 +16,7 @@ from solfa.cli import (
     demo,
     doctor,
     encode,
+    evaluate,
     export_codec,
     export_model,
     generate,
@@ -57,6 +58,7 @@ convert.add_to(app)
 train.add_to(app)
 grid.add_to(app)
 generate.add_to(app)
+evaluate.add_to(app)
 export_model.add_to(app)
 export_codec.add_to(app)
 info.add_to(app)

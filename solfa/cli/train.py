@@ -1,10 +1,11 @@
 """`solfa train`: run an experiment in one process or several."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from solfa.ui.terminal.console import console, print_next
+from solfa.ui.terminal.console import console, print_next, visible
 
 if TYPE_CHECKING:
     from dora.xp import XP
@@ -18,6 +19,8 @@ EXAMPLES = """
   solfa train solver=lm/debug
 
   solfa train dset.train=music.solfa --dry-run
+
+  solfa train dset.train=music.solfa --preflight
 
   solfa train solver=lm/base dset=mine optim.epochs=50 device=cuda
 
@@ -48,10 +51,21 @@ def train(
     from_sig: Annotated[
         str | None, typer.Option("-f", "--from-sig", metavar="SIG", help="Start from the overrides of this experiment.")
     ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Delete the experiment's folder and start over.")] = False,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Delete the experiment's folder, and its mirror if any, and start over.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and show what it would take; write nothing.")
     ] = False,
+    preflight: Annotated[
+        bool,
+        typer.Option("--preflight", help="Look and listen to the first batch, rehearse on it, write a page; no run."),
+    ] = False,
+    preflight_updates: Annotated[int, typer.Option(min=1, help="Updates on the first batch for --preflight.")] = 50,
+    preflight_page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where --preflight writes its page.", show_default="preflight-SIG.html"),
+    ] = None,
 ) -> None:
     """Train a model in the folder of its experiment, or resume training."""
     import os
@@ -74,6 +88,13 @@ def train(
     if dry_run:
         _show(main, xp)
         return
+    if preflight:
+        if ddp or ddp_workers is not None:
+            raise ConfigError("--preflight: it runs in one process; leave out -d and --ddp-workers")
+        _rehearse(main, xp, preflight_updates, preflight_page)
+        return
+    if preflight_page is not None:
+        raise ConfigError("--preflight-page: it needs --preflight; add it, or leave --preflight-page out")
     if clear:
         main.clear(xp)
     if (ddp or ddp_workers is not None) and rank.world_size == 1:
@@ -110,6 +131,27 @@ def _show(main: "ExperimentMain", xp: "XP") -> None:
 
     dry_run(xp, main.settings(xp), main.environment, TerminalWatcher())
     console.print(f"dry run of experiment [bold]{xp.sig}[/]: nothing was written", highlight=False)
+
+
+def _rehearse(main: "ExperimentMain", xp: "XP", num_updates: int, page: Path | None) -> None:
+    """Rehearse a run, and say what was found out."""
+    from solfa.experiments.run.preflight import preflight
+    from solfa.spelling import duration, size
+    from solfa.ui.terminal.training_view import TerminalWatcher
+
+    place = Path(f"preflight-{xp.sig}.html") if page is None else page
+    found = preflight(xp, main.settings(xp), main.environment, TerminalWatcher(), num_updates, place)
+    for loss in found.expected:
+        console.print(f"loss {loss.value:.4g}: {loss.whose}", soft_wrap=True, highlight=False)
+    for value, whose in ((found.untrained, "before any training"), (found.start, "with the weights of continue_from")):
+        if value is not None:
+            console.print(f"loss {value:.4g}: this network, {whose}", soft_wrap=True, highlight=False)
+    for sentence in (
+        found.verdict,
+        f"all updates would take {duration(found.seconds)}, and the most memory used was {size(found.peak_bytes)}",
+        f"preflight of experiment [bold]{xp.sig}[/]: open {visible(str(place))}; nothing else was written",
+    ):
+        console.print(sentence, soft_wrap=True, highlight=False)
 
 
 def _say_next(signature: str, solver: "type[StandardSolver[Any]]") -> None:

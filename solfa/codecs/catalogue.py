@@ -9,12 +9,14 @@ from typing import Protocol, get_args, runtime_checkable
 from solfa.codecs.built_in.release import ROOT, load_built_in
 from solfa.codecs.checkpoint import Checkpoint, read_config
 from solfa.codecs.families.dac import DacCodec
+from solfa.codecs.families.embedding import EmbeddingCodec, EmbeddingOptions
 from solfa.codecs.families.encodec import EncodecCodec
 from solfa.codecs.families.linear import LinearOptions
 from solfa.codecs.families.mimi import MimiCodec
 from solfa.codecs.families.mulaw import MulawOptions
 from solfa.codecs.families.oobleck import OobleckCodec
 from solfa.codecs.families.quantized import WaveformCodec
+from solfa.codecs.families.same_autoencoder import SameCodec
 from solfa.codecs.families.trained import OwnCodec
 from solfa.codecs.inference import Precision
 from solfa.codecs.protocol import Codec
@@ -29,13 +31,14 @@ from solfa.xp.paths import resolve_path
 
 __all__ = ["FAMILIES", "NAMES", "Precision", "load_codec"]
 
-Family = type[EncodecCodec] | type[DacCodec] | type[MimiCodec] | type[OobleckCodec] | type[OwnCodec]
+Family = type[EncodecCodec] | type[DacCodec] | type[MimiCodec] | type[OobleckCodec] | type[SameCodec] | type[OwnCodec]
 
 FAMILIES: dict[str, Family] = {
     "encodec": EncodecCodec,
     "dac": DacCodec,
     "mimi": MimiCodec,
     "AutoencoderOobleck": OobleckCodec,
+    "AutoencoderSAME": SameCodec,
     "solfa_codec": OwnCodec,
 }
 """By the `model_type` (transformers) or `_class_name` (diffusers) of a checkpoint's config.json."""
@@ -88,6 +91,16 @@ class Published:
     def load(self, options: Mapping[str, object], device: str, precision: Precision) -> Codec:
         checkpoint = Checkpoint(self.name, self.name, self.hub_id, device, precision, self.subfolder)
         return self.family.from_checkpoint(checkpoint, options)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """An embedder, which encodes and does not decode."""
+
+    def load(self, options: Mapping[str, object], device: str, precision: Precision) -> Codec:
+        if precision != "fp32":
+            raise ConfigError(f"codec embedder: precision: it computes in fp32, found {precision!r}; leave it out")
+        return EmbeddingCodec.load(parse_config(EmbeddingOptions, options, "codec embedder"), device)
 
 
 @dataclass(frozen=True)
@@ -149,10 +162,11 @@ class StableAudio:
         return load_stable_audio(self.config_path, checkpoint, rest)
 
 
-NAMES: dict[str, BuiltIn | WaveformClasses | Published] = {
+NAMES: dict[str, BuiltIn | WaveformClasses | Embedding | Published] = {
     "solfa_24khz": BuiltIn("solfa_24khz"),
     "mulaw": WaveformClasses(MulawOptions),
     "linear": WaveformClasses(LinearOptions),
+    "embedder": Embedding(),
     "encodec_24khz": Published("encodec_24khz", EncodecCodec, "facebook/encodec_24khz"),
     "encodec_32khz": Published("encodec_32khz", EncodecCodec, "facebook/encodec_32khz"),
     "encodec_48khz": Published("encodec_48khz", EncodecCodec, "facebook/encodec_48khz"),
@@ -161,6 +175,8 @@ NAMES: dict[str, BuiltIn | WaveformClasses | Published] = {
     "dac_44khz": Published("dac_44khz", DacCodec, "descript/dac_44khz"),
     "mimi": Published("mimi", MimiCodec, "kyutai/mimi"),
     "stable_audio_open": Published("stable_audio_open", OobleckCodec, "stabilityai/stable-audio-open-1.0", "vae"),
+    "stable_audio_3": Published("stable_audio_3", SameCodec, "stabilityai/stable-audio-3-medium", "vae"),
+    "ace_step_48khz": Published("ace_step_48khz", OobleckCodec, "ACE-Step/acestep-v15-xl-turbo-diffusers", "vae"),
 }
 """Codecs that have a name."""
 

@@ -9,6 +9,14 @@ ABOUT_DEFAULT_CODEC = (
     "dac_44khz."
 )
 
-FOR_STEREO = "stable_audio_open (44.1 kHz, stereo) or encodec_48khz (48 kHz, stereo)"
-FOR_FULL_BAND = "dac_44khz (44.1 kHz, mono), stable_audio_open (44.1 kHz, stereo) or encodec_48khz (48 kHz, stereo)"
+FOR_STEREO = "stable_audio_open (44.1 kHz, stereo) or ace_step_48khz (48 kHz, stereo)"
+FOR_FULL_BAND = "dac_44khz (44.1 kHz, mono), stable_audio_open (44.1 kHz, stereo) or ace_step_48khz (48 kHz, stereo)"
 """What to take instead for audio that is stereo, or that has more than 24 kHz."""
+
+WITH_SCALES = "encodec_48khz"
+ABOUT_SCALES = (
+    "it stores a loudness for every second of a recording beside its codes. You can decode and export such a dataset, "
+    "but no model here predicts loudness, so none can be trained on it. For that, choose stable_audio_open or "
+    "ace_step_48khz (48 kHz, stereo), or encodec_32khz."
+)
+"""What to know before encoding with it."""

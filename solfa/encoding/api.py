@@ -91,7 +91,7 @@ def encode(
         raise ConfigError(f"`limit`: expected at least 1 clip, found {limit}")
     described = escape_path(source) if isinstance(source, str | Path) else repr(type(source))
     if isinstance(source, str | Path):
-        source = open_source(source, audio_root=_path(audio_root), trust_code=trust_code)
+        source = open_source(source, audio_root=_path(audio_root), trust_code=trust_code, on_listed=listener.listing)
     if executor != "local" and codec is not None and not isinstance(codec, str | Path):
         raise ConfigError(f"`executor={executor}`: other machines cannot have your codec object; pass a name or a path")
     chosen = codec_of(root) if codec is None else codec

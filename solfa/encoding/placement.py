@@ -1,6 +1,7 @@
 """Choose how many encoder processes run on this machine, and on which devices."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from solfa.environment.accelerator import choose_device
@@ -54,3 +55,16 @@ def expect_counts(count: int | None, num_workers: int | None) -> None:
         raise ConfigError(f"`num_encoders`: expected at least 1, found {count}")
     if num_workers is not None and num_workers < 0:
         raise ConfigError(f"`num_workers`: expected 0 or more, found {num_workers}")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread, as encoder processes do, so that the result does not depend on who encodes or how many cores."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

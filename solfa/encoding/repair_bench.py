@@ -91,6 +91,9 @@ class Bench:
     def waiting(self) -> None:
         self._listener.waiting()
 
+    def listing(self, objects: int) -> None:
+        self._listener.listing(objects)
+
     def planning(self, recordings: int) -> None:
         self._listener.planning(recordings)
 

@@ -6,7 +6,8 @@ from solfa.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from solfa.generate.clip import GeneratedClip
-    from solfa.generate.export import export_as_musicgen, export_model
+    from solfa.generate.diffusers_export import export_as_diffusers
+    from solfa.generate.export import export_adapter, export_as_musicgen, export_model
     from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep
     from solfa.generate.language_model import LanguageModel
     from solfa.generate.latent_model import LatentModel
@@ -23,7 +24,8 @@ else:
         __name__,
         {
             "solfa.generate.clip": ["GeneratedClip"],
-            "solfa.generate.export": ["export_as_musicgen", "export_model"],
+            "solfa.generate.diffusers_export": ["export_as_diffusers"],
+            "solfa.generate.export": ["export_adapter", "export_as_musicgen", "export_model"],
             "solfa.generate.generator": ["ClipGenerator", "HasLikelihood", "OnStep"],
             "solfa.generate.language_model": ["LanguageModel"],
             "solfa.generate.latent_model": ["LatentModel"],
@@ -56,6 +58,8 @@ __all__ = [
     "Variation",
     "WaveformModel",
     "WeightLayout",
+    "export_adapter",
+    "export_as_diffusers",
     "export_as_musicgen",
     "export_model",
     "load_model",

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from solfa.codecs.catalogue import load_codec
 from solfa.codecs.families.trained import OwnCodec
 from solfa.errors import ConfigError
 from solfa.files.whole_files import new_directory
+from solfa.generate.adapters import adapter_facts, find_adapter, pack_adapters
 from solfa.generate.catalogue import GENERATORS
 from solfa.generate.model import Model, build_model, find_folder
 from solfa.generate.trained_folder import IMPORTED, ORIGINS, Trained, exported_config, read_trained
+from solfa.models.adapters.adapter_files import write_adapter
+from solfa.models.adapters.attachment import part_to_adapt
 from solfa.models.codec.codec_files import save_codec_model
 from solfa.models.conditioners.set import TEXT_KINDS
 from solfa.models.lm.conditioned import ConditionedLM
@@ -32,8 +36,9 @@ def export_model(
 ) -> Path:
     """Write a trained model into a new folder that `load_model` can read, here or on another machine.
 
-    A codec trained with Solfa is copied into the folder `codec`; parts made by others are named, with their hashes.
-    The card tells people to load `name`, such as the Hub id under which they will find it; by default the folder.
+    What an adapter learned is merged into the weights. A codec trained with Solfa is copied into the folder `codec`;
+    parts made by others are named, with their hashes. The card tells people to load `name`, such as the Hub id under
+    which they will find it; by default the folder.
 
     >>> import solfa
     >>> folder = solfa.export_model("899630c8", "piano")
@@ -46,17 +51,42 @@ def export_model(
     model = build_model(trained, device="cpu", trust_code=trust_code)
     codec = load_codec(model.codec.spec)
     is_own = isinstance(codec, OwnCodec) and Path(codec.spec.partition(":")[0]).exists()
-    about = {**trained.about, **_about(trained, model)}
+    merged = _with_merged_weights(trained, model)
+    about = {**trained.about, **_about(merged, model)}
     if is_own:
         about["codec_in_folder"] = True
-    carried = Trained(trained.folder, trained.config, trained.data_facts, trained.state, about)
-    tensors = {name: value for name, value in trained.state.items() if isinstance(value, Tensor)}
+    carried = replace(merged, about=about)
+    tensors = {name: value for name, value in carried.state.items() if isinstance(value, Tensor)}
+    tensors |= pack_adapters(carried.adapters)[1]
     with new_directory(Path(directory)) as folder:
         write_checkpoint(folder, exported_config(carried), tensors)
         if isinstance(codec, OwnCodec) and is_own:
             save_codec_model(codec.model, folder / "codec")
         _write_card(folder, Path(directory).name, name, carried, model)
     return Path(directory)
+
+
+def export_adapter(location: str | Path, directory: str | Path) -> str:
+    """Write the adapter of an experiment into a new folder that PEFT loads; say what it belongs to.
+
+    `PeftModel.from_pretrained` puts it on the network that it was trained on: of a language model
+    `model.generator.network.lm`, of a flow model the transformer of its diffusers pipeline, of audio experts the text
+    model.
+    """
+    stored = find_adapter(find_folder(location))
+    with new_directory(Path(directory)) as folder:
+        write_adapter(folder, stored)
+    base = stored["base"]
+    return f"an adapter for {base['source']} (sha256 {base['sha256'][:12]}), as PEFT reads it"
+
+
+def _with_merged_weights(trained: Trained, model: Model) -> Trained:
+    """Return a model whose weights hold what its adapters change; one whose adapters change other parts keeps them."""
+    network = model.generator.network
+    if not trained.adapters or all(part_to_adapt(network) is not module for module in network.modules()):
+        return trained
+    about = {**trained.about, "adapters": adapter_facts(trained.adapters)}
+    return replace(trained, state=network.state_dict(), adapters=(), base=None, about=about)
 
 
 def export_as_musicgen(location: str | Path, directory: str | Path, source: str | None = None) -> str:

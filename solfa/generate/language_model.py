@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from solfa.codecs.protocol import Codec
 from solfa.config import Config, parse_config
@@ -20,10 +20,13 @@ from solfa.generate.weight_layout import WeightLayout, weight_layout
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.generation import GenerationSettings
+from solfa.models.lm.musicgen import load_musicgen
+from solfa.models.lm.musicgen_export import text_conditioner
 from solfa.models.lm.network import CodecLM, CodecLMConfig, cross_entropy, inputs_and_targets
 from solfa.nn.linears.half import halve_linears
 from solfa.nn.linears.int8 import quantise_linears
 from solfa.nn.linears.packed import pack_linears
+from solfa.xp.state_file import load_module
 
 _LAY_OUT: dict[WeightLayout, Callable[[CodecLM], CodecLM]] = {
     "fp32": pack_linears,
@@ -100,6 +103,22 @@ class LanguageModel:
         with torch.inference_mode():
             logits = self.network.eval()(laid.inputs, tokens)
             return -float(cross_entropy(logits, laid.targets, laid.mask).double().sum())
+
+    def load_pretrained(self, location: str) -> str:
+        """Load a MusicGen checkpoint in transformers' layout: a directory or a Hub id."""
+        loaded = load_musicgen(location.removeprefix("//pretrained/"))
+        load_module("model.lm", self.network.lm, loaded.model.state_dict())
+        told = f"loaded the language model from {location}"
+        if loaded.text_projection is not None:
+            text_conditioner(self.network, location).output_proj.load_state_dict(loaded.text_projection)
+            told += " and its text projection"
+        elif loaded.is_whole:
+            # Its text encoder has the decoder's width, so there is no projection between them.
+            projection = text_conditioner(self.network, location).output_proj
+            if isinstance(projection, nn.Linear):
+                nn.init.eye_(projection.weight)
+                nn.init.zeros_(projection.bias)
+        return told + "; everything else starts fresh"
 
     def _told(self, text: str | None, conditions: Mapping[str, Any]) -> dict[str, Any]:
         return with_text(conditions, text, self.conditions)

@@ -13,6 +13,7 @@ from solfa.audio.channels import Audio
 from solfa.codecs.protocol import Codec, Encoded
 from solfa.codecs.spec import parse_spec
 from solfa.config import Config, parse_config
+from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.data_codec import DataCodec, latents_array
@@ -31,9 +32,11 @@ from solfa.generate.request import (
 from solfa.generate.stream import OnAudio
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.flow.config import FlowModelConfig
-from solfa.models.flow.generation import FlowSampling, Start, draw_latents
+from solfa.models.flow.generation import FlowSampling, Start, draw_points
 from solfa.models.flow.latents import has_scale
 from solfa.models.flow.network import FlowNetwork, build_flow
+from solfa.models.flow.published import load_published, read_published
+from solfa.models.flow.windows import Window, draw_in_windows, plan_windows
 from solfa.models.lm.conditions import Conditions
 
 CLIPS_AT_ONCE = 8
@@ -93,9 +96,18 @@ class LatentModel:
         return self._data_codec.on(device_of(self.network))
 
     @property
+    def frame_rate(self) -> float:
+        """Latents per second; the codec need not be loaded for that."""
+        return self._data_codec.array.frame_rate
+
+    @property
     def conditions(self) -> Mapping[str, str]:
         own = {name: part.kind for name, part in self.network.conditioners.config.conditioners.items()}
         return {**dict.fromkeys(self.network.config.timing, "number"), **own}
+
+    def load_pretrained(self, location: str) -> str:
+        """Load a pipeline of diffusers or a model of stable-audio-tools."""
+        return load_published(self.network, read_published(location.removeprefix("//pretrained/")), location)
 
     def draw(
         self,
@@ -113,33 +125,65 @@ class LatentModel:
         return self._draw(batches, settings, on_step)
 
     def _draw(self, batches: Sequence[LatentBatch], settings: FlowSampling, on_step: OnStep) -> Iterator[GeneratedClip]:
-        total, done = sum(len(batch.jobs) for batch in batches) * settings.steps, 0
-        for batch in batches:
+        sizes = [len(batch.jobs) * len(self._windows(batch.jobs, settings)) for batch in batches]
+        total, done = sum(sizes) * settings.steps, 0
+        for batch, size in zip(batches, sizes, strict=True):
 
-            def report(step: int, steps: int, before: int = done, clips: int = len(batch.jobs)) -> None:
-                on_step(before + clips * step, total)
+            def report(share: float, before: int = done, size: int = size) -> None:
+                on_step(before + round(size * settings.steps * share), total)
 
             latents = self._latents(batch, settings, report)
-            done += len(batch.jobs) * settings.steps
+            done += size * settings.steps
             for job, row in zip(batch.jobs, latents, strict=True):
                 yield self._decode(job, row, settings)
 
-    def _latents(self, batch: LatentBatch, settings: FlowSampling, on_step: OnStep) -> Float[Tensor, "B T Z"]:
+    def _windows(self, jobs: Sequence[LatentJob], settings: FlowSampling) -> list[Window]:
+        """Say in which windows clips of one length are drawn."""
+        frames = jobs[0].num_frames
+        if settings.window_seconds is None:
+            size = int(self.network.trained_frames) or frames
+        else:
+            size = max(2, round(settings.window_seconds * self.codec.frame_rate))
+        return plan_windows(frames, size, min(size - 1, max(1, round(settings.overlap * size))))
+
+    def _latents(
+        self, batch: LatentBatch, settings: FlowSampling, report: Callable[[float], None]
+    ) -> Float[Tensor, "B T Z"]:
         network, jobs = self.network.eval(), batch.jobs
-        seconds = torch.tensor([job.seconds for job in jobs]).reshape(len(jobs), -1)
+        windows, start = self._windows(jobs, settings), self._start(jobs)
         with torch.inference_mode():
-            conditions = network.told(batch.embed(), seconds)
-            without = network.told(network.conditioners.null(len(jobs)), seconds)
-        return draw_latents(
-            network,
-            conditions,
-            without,
-            jobs[0].num_frames,
-            [job.request.seed for job in jobs],
-            settings,
-            self._start(jobs),
-            on_step,
-        )
+            told, absent = batch.embed(), network.conditioners.null(len(jobs))
+
+        def draw(window: Window, within: Start) -> Float[Tensor, "B Z W"]:
+            number = windows.index(window)
+            seconds = self._seconds(jobs, window.start)
+            return draw_points(
+                network,
+                network.told(told, seconds),
+                network.told(absent, seconds),
+                window.stop - window.start,
+                [job.request.seed if not number else _window_seed(job.request.seed, number) for job in jobs],
+                settings,
+                within,
+                lambda step: report((number + step / settings.steps) / len(windows)),
+            )
+
+        like = network.mean.new_zeros(len(jobs), network.num_channels, jobs[0].num_frames)
+        with torch.inference_mode():
+            return network.restored(draw_in_windows(draw, windows, start, like))
+
+    def _seconds(self, jobs: Sequence[LatentJob], first_frame: int) -> Float[Tensor, "B M"]:
+        """Tell where a window begins, in training's terms: as a crop of the whole clip."""
+        names = self.network.config.timing
+        later = first_frame / self.codec.frame_rate
+        rows = [
+            [
+                value + (later if name == "seconds_start" else 0.0)
+                for name, value in zip(names, job.seconds, strict=True)
+            ]
+            for job in jobs
+        ]
+        return torch.tensor(rows).reshape(len(jobs), len(names))
 
     def _start(self, jobs: Sequence[LatentJob]) -> Start:
         """Put what is known in its place; the jobs have one strength."""
@@ -225,6 +269,11 @@ def num_means(data_facts: Mapping[str, Any]) -> int:
     """Count the channels that a model of this data draws: half of them, if the other half are scales."""
     width = latents_array(data_facts).width
     return width // 2 if has_scale(parse_spec(str(data_facts["codec"])).options) else width
+
+
+def _window_seed(seed: int, number: int) -> int:
+    """Give a window draws of its own, that depend on its clip's seed alone; the first has the clip's."""
+    return stable_key("window", seed, number) % 2**63
 
 
 def _alike(jobs: Sequence[LatentJob]) -> Iterable[list[LatentJob]]:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack, final
@@ -18,6 +18,7 @@ from solfa.codecs.protocol import Codec, Encoded, StoredClip, as_batch
 from solfa.environment.accelerator import choose_device
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
+from solfa.generate.adapters import LoadsPretrained, adapter_facts, with_factors
 from solfa.generate.catalogue import find_generator
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, check_edits, device_of
@@ -26,6 +27,7 @@ from solfa.generate.request import ClipRequest, Inpainting, Variation, check_req
 from solfa.generate.stream import DrawsSamples, OnAudio
 from solfa.generate.trained_folder import Trained, read_trained
 from solfa.generate.weight_layout import LaysOutWeights, WeightLayout, choose_layout, weight_layout
+from solfa.models.adapters.merging import merge_adapters
 from solfa.pretrained.hub import SOLFA_MODEL, local_directory
 from solfa.pretrained.tensors import weights_sha256
 from solfa.xp.provenance import read_software
@@ -112,6 +114,7 @@ class Model:
             "experiment": about.get("experiment", self.trained.folder.name),
             "epoch": about.get("epoch"),
             "weights_sha256": self._weights_sha256,
+            **({"adapters": adapter_facts(self.trained.adapters)} if self.trained.adapters else {}),
             "weights": self._laid_out,
             "device": self.device.type,
             "codec_fingerprint": self.codec.fingerprint,
@@ -194,6 +197,8 @@ class Model:
 
     @cached_property
     def _weights_sha256(self) -> str:
+        if self.trained.base is not None:
+            return self.trained.adapters[0].stored["base"]["sha256"]
         return weights_sha256({name: value for name, value in self.trained.state.items() if isinstance(value, Tensor)})
 
     def _move(self, device: torch.device) -> None:
@@ -238,14 +243,16 @@ def load_model(
     device: str = "auto",
     codec: str | None = None,
     weights: WeightLayout | None = None,
+    adapters: Mapping[str | Path, float] | None = None,
     trust_code: bool = False,
 ) -> Model:
     """Load a trained model by its signature (or the start of one), its folder, its Hub id, or a state-spaces `.ckpt`.
 
     `codec` replaces the codec that decodes. `weights` sets how a language model stores its weights on a CPU: `fp32`,
     `fp16` or `int8` (fewer bits are faster, and a little less exact, also in `log_prob`); None is the fastest layout of
-    float32. A model of a solver that is not Solfa's is loaded by running that solver's code, and only with
-    `trust_code`.
+    float32. `adapters` are experiments that were trained with an adapter on this model, or folders of adapters, and how
+    much of each is wanted: 1 is all of its change. A model of a solver that is not Solfa's is loaded by running that
+    solver's code, and only with `trust_code`.
 
     >>> import solfa
     >>> model = solfa.load_model("899630c8", device="cpu")
@@ -254,7 +261,15 @@ def load_model(
     """
     wanted = None if weights is None else weight_layout(weights)
     trained = read_trained(find_folder(location))
+    if adapters:
+        trained = with_adapters(trained, adapters)
     return load_trained(trained, device=device, codec=codec, weights=wanted, trust_code=trust_code)
+
+
+def with_adapters(trained: Trained, adapters: Mapping[str, float] | Mapping[str | Path, float]) -> Trained:
+    """Add adapters to a model, by signature or folder, each with a factor."""
+    wanted = {find_folder(name): factor for name, factor in adapters.items()}
+    return replace(trained, adapters=with_factors(trained.adapters, wanted))
 
 
 def load_trained(
@@ -280,11 +295,26 @@ def build_model(trained: Trained, *, device: str = "auto", codec: str | None = N
     def build() -> ClipGenerator:
         with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so leave the caller's RNG untouched
             generator = kind.build(config, trained.data_facts)
-            load_module("model", generator.network, trained.state)
+            _load_weights(generator, trained)
         generator.network.eval()
         return generator
 
     return Model(trained, build, place)
+
+
+def _load_weights(generator: ClipGenerator, trained: Trained) -> None:
+    """Load the trained weights, and merge the changes of adapters into them."""
+    if trained.base is None:
+        load_module("model", generator.network, trained.state)
+    elif isinstance(generator, LoadsPretrained):
+        generator.load_pretrained(trained.base)
+    else:
+        raise ConfigError(
+            f"{trained.folder}: its base is {trained.base}, which only training can load; continue from an experiment "
+            "or an exported model instead"
+        )
+    base = trained.folder.name if trained.base is None else trained.base
+    merge_adapters(generator.network, trained.adapters, base)
 
 
 def find_folder(location: str | Path) -> Path:

@@ -5,7 +5,7 @@ from typing import Any, TypedDict, TypeVar
 
 from solfa.config import Config
 from solfa.config.base import parse_parameters
-from solfa.ops.flow_samplers import Sampler
+from solfa.ops.flow_samplers import Grid, Sampler
 from solfa.ops.temperature import TemperatureSemantics
 
 C = TypeVar("C", bound=Config)
@@ -35,6 +35,12 @@ class DrawOptions(TypedDict, total=False):
     """Models of latents: `euler`, `heun`, `dpm++` or `ping-pong`."""
     steps: int
     """Models of latents: how many steps lead from noise to a clip."""
+    grid: Grid
+    """Models of latents: where the steps are, `even` in time or in `log_snr`."""
+    window_seconds: float
+    """Models of latents: longer clips are drawn in windows of this length."""
+    overlap: float
+    """Models of latents: the share of a window that it has in common with the one before."""
     semantics: TemperatureSemantics
     """Models of waveforms: what a temperature means for a mixture, `heuristic` or `exact`."""
     reject_lowest: float

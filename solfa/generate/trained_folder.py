@@ -1,6 +1,7 @@
 """Read a trained model from its folder: an experiment's, as training left it, or one that `export_model` wrote.
 
     experiment's folder     config.json (all settings)      best.pt (weights, what the model knew about its data)
+                            of a run with an adapter, best.pt has the adapter alone, and config.json names its base
     exported folder         config.json (what the model is) model.safetensors (weights)      README.md (its card)
     FILE.ckpt               a SaShiMi that was trained with state-spaces
 
@@ -15,15 +16,17 @@ from typing import Any
 from torch import Tensor
 
 from solfa.errors import ConfigError
+from solfa.generate.adapters import pack_adapters, unpack_adapters
+from solfa.generate.base_weights import MODEL_TYPE, exported_state, read_base
+from solfa.models.adapters.attachment import is_stored_adapter
+from solfa.models.adapters.merging import WeightedAdapter
 from solfa.models.codec.codec_files import MODEL_TYPE as CODEC_TYPE
 from solfa.models.sashimi.state_spaces import load_state_spaces
-from solfa.pretrained.tensors import TensorFiles
 from solfa.version import __version__
 from solfa.xp.layout import BEST, CONFIG
 from solfa.xp.record import read_settings
 from solfa.xp.state_file import read_state
 
-MODEL_TYPE = "solfa_model"
 FORMAT_VERSION = 1
 
 IMPORTED = "imported_from"
@@ -36,6 +39,7 @@ TRAINING_ONLY = frozenset(
     {
         *("seed", "device", "precision", "strategy", "num_threads", "num_nodes", "dset", "dataset", "optim"),
         *("checkpoint", "evaluate", "logging", "execute_only", "continue_from", "continue_keep", "on_changed_default"),
+        "adapter",
     }
 )
 """Settings that say how a model was trained rather than what it is."""
@@ -57,6 +61,10 @@ class Trained:
     """The weights and other state of the network."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """Where the weights come from: epoch, metric, weights of others, and the notes of an export."""
+    base: str | None = None
+    """Where the weights of an adapter's base are, if only the generator can load them; `state` is empty then."""
+    adapters: tuple[WeightedAdapter, ...] = ()
+    """What changes the weights."""
 
     @property
     def solver(self) -> str:
@@ -90,7 +98,19 @@ def read_trained(folder: Path) -> Trained:
     if "model" not in best["states"]:
         raise ConfigError(f"{folder / BEST}: expected the weights of a model, found {', '.join(best['states'])}")
     about: dict[str, Any] = {key: best[key] for key in ("epoch", "metric", "value", *ORIGINS) if key in best}
-    return Trained(folder, config, best["data_facts"], best["states"]["model"], about)
+    state = best["states"]["model"]
+    if not is_stored_adapter(state):
+        return Trained(folder, config, best["data_facts"], state, about)
+    location = str(config["continue_from"])
+    base = read_base(location, reads_files=True)
+    if base is None and Path(location).is_absolute() and not Path(location).exists():
+        raise ConfigError(
+            f"{folder}: it holds an adapter for the weights of {location}, which are not there; put them back, or load "
+            "their model and pass this folder to `adapters`"
+        )
+    own = {} if base is None else base.networks["model"]
+    adapters = (WeightedAdapter(state, where=f"{folder.name}/{BEST}"),)
+    return Trained(folder, config, best["data_facts"], own, about, location if base is None else None, adapters)
 
 
 def _read_state_spaces(path: Path) -> Trained:
@@ -106,9 +126,9 @@ def _read_exported(folder: Path, config: Mapping[str, Any]) -> Trained:
             f"{folder}: expected format_version {FORMAT_VERSION} in {CONFIG}, found {config.get('format_version')!r}; "
             f"it was written by solfa {config.get('solfa_version')}, this is {__version__}"
         )
-    files = TensorFiles(folder)
-    state: dict[str, Any] = {name: files.read(name) for name in files.names}
-    return Trained(folder, config["settings"], config["data"], {**state, **config["extra_state"]}, config["about"])
+    state = exported_state(folder, config)
+    adapters = unpack_adapters(config.get("adapters", ()), state)
+    return Trained(folder, config["settings"], config["data"], state, config["about"], adapters=adapters)
 
 
 def exported_config(trained: Trained) -> dict[str, Any]:
@@ -121,6 +141,7 @@ def exported_config(trained: Trained) -> dict[str, Any]:
         "data": dict(trained.data_facts),
         "extra_state": {name: value for name, value in trained.state.items() if not isinstance(value, Tensor)},
         "about": dict(trained.about),
+        **({"adapters": pack_adapters(trained.adapters)[0]} if trained.adapters else {}),
     }
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from solfa.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from solfa.models.adapters.lora import Lora
     from solfa.models.codec.bottlenecks import Fsq, Gaussian, Rvq
     from solfa.models.codec.codec_files import load_codec_model, save_codec_model
     from solfa.models.codec.config import CodecModelConfig
@@ -48,6 +49,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "solfa.models.adapters.lora": ["Lora"],
             "solfa.models.codec.bottlenecks": ["Fsq", "Gaussian", "Rvq"],
             "solfa.models.codec.codec_files": ["load_codec_model", "save_codec_model"],
             "solfa.models.codec.config": ["CodecModelConfig"],
@@ -126,6 +128,7 @@ __all__ = [
     "LoadedMusicgen",
     "LoadingReport",
     "LogisticMixture",
+    "Lora",
     "LoraAttention",
     "LoraFFN",
     "MixedSequence",

@@ -8,10 +8,13 @@ if TYPE_CHECKING:
     from solfa.ops.adversarial import Hinge, LeastSquares, feature_matching_loss
     from solfa.ops.audio_losses import MelLoss, StftLoss, TimeLoss, mel_loss, stft_loss, time_loss
     from solfa.ops.audio_metrics import codebook_perplexity, codebook_usage, count_codes, si_sdr
+    from solfa.ops.bootstrap import bootstrap_means
     from solfa.ops.class_grid import LinearGrid, MulawGrid, cells_on
+    from solfa.ops.embedding_distances import fad, fad_infinity, kad, tag_divergence
     from solfa.ops.extended_ids import codes_of_ids, extend_ids
     from solfa.ops.loss_balance import Balancer, BalancerConfig
     from solfa.ops.mulaw import mulaw_decode, mulaw_encode
+    from solfa.ops.noise_paths import noised, target
     from solfa.ops.patterns import (
         CoarseFirst,
         Delay,
@@ -32,10 +35,13 @@ else:
             "solfa.ops.adversarial": ["Hinge", "LeastSquares", "feature_matching_loss"],
             "solfa.ops.audio_losses": ["MelLoss", "StftLoss", "TimeLoss", "mel_loss", "stft_loss", "time_loss"],
             "solfa.ops.audio_metrics": ["codebook_perplexity", "codebook_usage", "count_codes", "si_sdr"],
+            "solfa.ops.bootstrap": ["bootstrap_means"],
             "solfa.ops.class_grid": ["LinearGrid", "MulawGrid", "cells_on"],
+            "solfa.ops.embedding_distances": ["fad", "fad_infinity", "kad", "tag_divergence"],
             "solfa.ops.extended_ids": ["codes_of_ids", "extend_ids"],
             "solfa.ops.loss_balance": ["Balancer", "BalancerConfig"],
             "solfa.ops.mulaw": ["mulaw_decode", "mulaw_encode"],
+            "solfa.ops.noise_paths": ["noised", "target"],
             "solfa.ops.patterns": [
                 "CoarseFirst",
                 "Delay",
@@ -66,6 +72,7 @@ __all__ = [
     "Parallel",
     "StftLoss",
     "TimeLoss",
+    "bootstrap_means",
     "cells_on",
     "codebook_perplexity",
     "codebook_usage",
@@ -74,18 +81,24 @@ __all__ = [
     "draw",
     "draw_uniforms",
     "extend_ids",
+    "fad",
+    "fad_infinity",
     "feature_matching_loss",
     "filter_logits",
     "frames_within",
     "guide",
+    "kad",
     "lay_out",
     "lay_out_mask",
     "mel_loss",
     "mulaw_decode",
     "mulaw_encode",
+    "noised",
     "si_sdr",
     "steps_of",
     "stft_loss",
+    "tag_divergence",
     "take_back",
+    "target",
     "time_loss",
 ]

@@ -9,6 +9,7 @@ what Euler, Heun and DPM++ solve; ping-pong draws new noise in every step.
     ping-pong  one: jump to the data, go back with new noise; for models that were distilled to few steps
 """
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Literal, get_args
@@ -18,6 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 Sampler = Literal["euler", "heun", "dpm++", "ping-pong"]
+Grid = Literal["even", "log_snr"]
 SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
 
 Velocity = Callable[[Float[Tensor, "B Z T"], float], Float[Tensor, "B Z T"]]
@@ -34,6 +36,19 @@ def time_grid(num_steps: int, start: float = 1.0, shift: float = 1.0) -> list[fl
     """Divide the time from `start` down to 0 evenly, then shift towards noise; `start` and 0 stay."""
     even = [start * (num_steps - step) / num_steps for step in range(num_steps + 1)]
     return [start * (shift * (t / start)) / (1 + (shift - 1) * (t / start)) for t in even]
+
+
+def log_snr_grid(num_steps: int, start: float = 1.0, low: float = -6.2, high: float = 2.0) -> list[float]:
+    """Divide the logarithm of data to noise evenly from `low` to `high`, then go to 0, as Stable Audio 3 does.
+
+    A `start` that has more data than `low` says begins there; one that has more than `high` is divided evenly.
+    """
+    if start < 1:
+        low = max(low, _log_ratio(start))
+    if low >= high:
+        return time_grid(num_steps, start)
+    inside = [1 / (1 + math.exp(low + (high - low) * step / num_steps)) for step in range(1, num_steps)]
+    return [start, *inside, 0.0]
 
 
 def sample(

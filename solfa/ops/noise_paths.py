@@ -37,7 +37,16 @@ def coefficients(times: Float[Tensor, "*B"], objective: Objective) -> Coefficien
 def noised(
     data: Float[Tensor, "B Z T"], noise: Float[Tensor, "B Z T"], times: Float[Tensor, "B"], objective: Objective
 ) -> Float[Tensor, "B Z T"]:
-    """Move data towards noise."""
+    """Move data towards noise.
+
+    >>> import torch
+    >>> from solfa.ops import noised, target
+    >>> data, noise = torch.zeros(1, 1, 2), torch.ones(1, 1, 2)
+    >>> noised(data, noise, torch.tensor([0.25]), "rectified_flow").tolist()
+    [[[0.25, 0.25]]]
+    >>> target(data, noise, torch.tensor([0.25]), "rectified_flow").tolist()
+    [[[1.0, 1.0]]]
+    """
     a, b = _columns(*coefficients(times, objective))
     return a * data + b * noise
 
@@ -66,7 +75,7 @@ def velocity_on_line(
     return (b * read + a * predicted) - (a * read - b * predicted)
 
 
-def shifted(times: Float[Tensor, "*B"], shift: float) -> Float[Tensor, "*B"]:
+def shifted(times: Float[Tensor, "*B"], shift: float | Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
     """Spend more of the time near noise (`shift` above 1), as long sequences need; 0 and 1 stay where they are."""
     return shift * times / (1 + (shift - 1) * times)
 

@@ -27,6 +27,18 @@ class Wanted(NamedTuple):
 
 
 CHECKPOINT = Wanted(("model*.safetensors", "pytorch_model*.bin"), ("*.json", "*.model"))
+PIPELINE = Wanted(
+    ("transformer/*.safetensors", "transformer/*.bin"),
+    (
+        "model_index.json",
+        "transformer/*.json",
+        "scheduler/*.json",
+        "projection_model/*",
+        "duration_embedder/*",
+        "tokenizer/*config.json",
+    ),
+    "a pipeline of diffusers",
+)
 TEXT_MODEL = Wanted(TEXT_WEIGHTS, TEXT_FILES)
 SOLFA_MODEL = Wanted(("model.safetensors",), ("config.json", "README.md", "curve.svg", "codec/*"), "export_model")
 

@@ -12,8 +12,13 @@ from solfa.errors import ConfigError
 from solfa.files.torch_files import read_plain
 from solfa.pretrained.directory import read_json
 
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-"""In the order they are tried; a shard index has `.index.json` appended."""
+_WEIGHTS = (
+    "model.safetensors",
+    "pytorch_model.bin",
+    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.bin",
+)
+"""In the order they are tried; a shard index has `.index.json` appended. The last two are the names of diffusers."""
 
 
 class TensorFiles:
@@ -57,6 +62,13 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     if not _is_state_dict(state):
         raise ConfigError(f"checkpoint {path}: expected a dictionary of tensors, or one under 'state_dict'")
     return {str(name): value.detach() for name, value in state.items()}
+
+
+def read_header(path: Path) -> dict[str, str]:
+    """Read the notes in the header of a `.safetensors` file."""
+    if not path.is_file():
+        raise ConfigError(f"checkpoint {path}: no such file")
+    return dict(_open_safetensors(path).metadata() or {})
 
 
 def weights_sha256(state: Mapping[str, Tensor]) -> str:

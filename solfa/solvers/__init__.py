@@ -7,10 +7,12 @@ from solfa.lazy_names import lazy_names
 if TYPE_CHECKING:
     from solfa.solvers.catalogue import find_solver
     from solfa.solvers.config import CheckpointConfig, SolverConfig, StageConfig
+    from solfa.solvers.evidence.comparison import Evidence
     from solfa.solvers.experiment import Experiment
     from solfa.solvers.fabric.wrappers import unwrapped
     from solfa.solvers.loop.averages import Metrics
     from solfa.solvers.optim.optimizer import OptimConfig, build_optimizer
+    from solfa.solvers.plan.expected_loss import ExpectedLoss
     from solfa.solvers.plan.outline import Outline
     from solfa.solvers.standard import StandardSolver
     from solfa.solvers.tasks.compression import CompressionSolver
@@ -25,10 +27,12 @@ else:
         {
             "solfa.solvers.catalogue": ["find_solver"],
             "solfa.solvers.config": ["CheckpointConfig", "SolverConfig", "StageConfig"],
+            "solfa.solvers.evidence.comparison": ["Evidence"],
             "solfa.solvers.experiment": ["Experiment"],
             "solfa.solvers.fabric.wrappers": ["unwrapped"],
             "solfa.solvers.loop.averages": ["Metrics"],
             "solfa.solvers.optim.optimizer": ["OptimConfig", "build_optimizer"],
+            "solfa.solvers.plan.expected_loss": ["ExpectedLoss"],
             "solfa.solvers.plan.outline": ["Outline"],
             "solfa.solvers.standard": ["StandardSolver"],
             "solfa.solvers.tasks.compression": ["CompressionSolver"],
@@ -43,6 +47,8 @@ else:
 __all__ = [
     "CheckpointConfig",
     "CompressionSolver",
+    "Evidence",
+    "ExpectedLoss",
     "Experiment",
     "FlowSolver",
     "LMSolver",

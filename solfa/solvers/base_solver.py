@@ -1,17 +1,21 @@
 """BaseSolver: what a task says about itself, and what it is built from; `StandardSolver` adds the order of things."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from solfa.data.batching.stage_batches import Batching, make_stage_loader
 from solfa.data.sources.stage_source import OpenedSource
 from solfa.environment.stop_signals import StopSignals
 from solfa.errors import ConfigError, SolfaError
+from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator
+from solfa.models.adapters.attachment import attach
 from solfa.pretrained.origin import Origin
 from solfa.solvers.config import OpenSolverConfig, SolverConfig, Stage
 from solfa.solvers.experiment import Experiment, current_experiment
@@ -19,17 +23,23 @@ from solfa.solvers.fabric.devices import gather_objects, spread, start_fabric
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Averages, Metrics
 from solfa.solvers.loop.randomness import own_randomness, seed_all
-from solfa.solvers.loop.stage_loaders import data_facts, open_stages
+from solfa.solvers.loop.stage_loaders import data_facts, from_the_start, open_stages
 from solfa.solvers.loop.update import NotFinite, step_down
 from solfa.solvers.optim.ema import Ema
 from solfa.solvers.optim.optimizer import build_schedule
 from solfa.solvers.optim.schedules import Schedule
+from solfa.solvers.plan.expected_loss import ExpectedLoss
 from solfa.solvers.plan.outline import Outline
 from solfa.solvers.plan.run_plan import tell_plan
+from solfa.solvers.state.adapter_base import expect_adapter, load_base
 from solfa.solvers.state.checkpoints import Persistence
 from solfa.solvers.state.registry import Registry, check_modules
+from solfa.solvers.state.starting_weights import StartingWeights
+from solfa.spelling import plural
 
 C = TypeVar("C", bound=SolverConfig)
+
+logger = logging.getLogger(__name__)
 
 
 class BaseSolver(Generic[C]):
@@ -43,6 +53,10 @@ class BaseSolver(Generic[C]):
 
     reads_files: ClassVar[bool] = False
     """Whether `load_pretrained` reads files, and not only directories and Hub ids."""
+
+    @classmethod
+    def check_start(cls, cfg: C) -> None:
+        """Refuse settings that cannot work, before audio is encoded for them."""
 
     def __init__(self, cfg: C, experiment: Experiment | None = None) -> None:
         experiment = experiment or current_experiment()
@@ -62,6 +76,7 @@ class BaseSolver(Generic[C]):
         self._signals = StopSignals(self._acknowledge)
         self._stage: Stage | None = None
         self._batch: Any = None
+        self._real: list[GeneratedClip] | None = None
         self._accumulates = False
         self.averages = Averages()
 
@@ -70,9 +85,12 @@ class BaseSolver(Generic[C]):
         self.build_dataloaders()
         with torch.device("meta"), own_randomness("outline"):
             outline = self.outline()
+            if outline is not None and cfg.adapter is not None and "model" in outline.networks:
+                attach(outline.networks["model"], cfg.adapter, Origin(source="", sha256=""))
         if outline is not None:
             tell_plan(cfg, experiment, self.fabric, outline, self.sources)
         self.build_model()
+        expect_adapter(cfg, self._registry.modules)
         if outline is None:
             built = Outline(self._registry.modules, tuple(self._registry.ema))
             tell_plan(cfg, experiment, self.fabric, built, self.sources)
@@ -84,6 +102,7 @@ class BaseSolver(Generic[C]):
         }
         self.start_ema()
         self._persistence = Persistence(self, self._registry)
+        self._start = StartingWeights(self._registry, experiment.folder)
 
     # What a task defines.
 
@@ -145,6 +164,19 @@ class BaseSolver(Generic[C]):
             f"the solver {self.cfg.solver} cannot load other weights"
         )
 
+    def expected_losses(self) -> list[ExpectedLoss]:
+        """Name the losses that mathematics knows without training, such as that of a blind guess."""
+        return []
+
+    def model_input(self, batch: Any) -> Tensor:
+        """Return the arrays of a batch `[B, T, W]` as the network sees them."""
+        arrays: Tensor = batch.arrays
+        return arrays
+
+    def conditions_as_read(self, batch: Any) -> list[dict[str, str]]:
+        """Spell what the network is told about each clip of a batch, in its own tokens."""
+        return [{"caption": caption} if caption else {} for caption in getattr(batch, "captions", ())]
+
     def frozen_parts(self) -> Mapping[str, Origin]:
         """Name the weights of others that the model uses and does not store; its card shows them with their hashes."""
         return {}
@@ -164,6 +196,18 @@ class BaseSolver(Generic[C]):
         """Average the weights of these modules, if `optim.ema` is set."""
         check_modules(list(names), self._attribute, "ema")
         self._registry.add(self._registry.ema, *names)
+
+    def add_adapter(self, name: str = "model") -> None:
+        """Load the weights of `continue_from` into a network and put the configured adapter on it, if there is one.
+
+        Call it before the optimiser is built, which then gets the adapter's weights alone.
+        """
+        adapter, location = self.cfg.adapter, self.cfg.continue_from
+        if adapter is not None and location is not None:
+            network: nn.Module = self._attribute(name)
+            base = load_base(name, network, location, self)
+            attached = attach(network, adapter, base.origin, base.fresh)
+            logger.info("adapter: %s on %s", plural(len(attached.layers), "layer"), base.told)
 
     @property
     def is_training(self) -> bool:
@@ -195,6 +239,38 @@ class BaseSolver(Generic[C]):
         if not self._accumulates:
             self.schedules[optimizer].step()
         return norm
+
+    # What looks at a solver from outside uses these.
+
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """Run steps as validation does while the context is open."""
+        draws = own_randomness("valid", self.cfg.seed, self.epoch, self.fabric.global_rank)
+        with torch.no_grad(), draws, self._as_in("valid"):
+            yield
+
+    @contextmanager
+    def practising(self) -> Iterator[None]:
+        """Run steps as training does while the context is open; nothing is counted or saved."""
+        with self._as_in("train"):
+            yield
+
+    @contextmanager
+    def first_batch(self) -> Iterator[Any]:
+        """Read the first batch of training while the context is open."""
+        with from_the_start(self.dataloaders["train"]) as batches:
+            self._batch = self.fabric.to_device(next(batches))
+            yield self._batch
+
+    @contextmanager
+    def _as_in(self, stage: Stage) -> Iterator[None]:
+        self._stage = stage
+        for module in self._registry.modules.values():
+            module.train(stage == "train")
+        try:
+            yield
+        finally:
+            self._stage = None
 
     def _blame(self, broken: NotFinite) -> str:
         ids = [clip_id for ids in gather_objects(self.fabric, getattr(self._batch, "ids", ())) for clip_id in ids]

@@ -5,18 +5,30 @@ A solver's own config extends `SolverConfig` with its model and whatever else it
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from solfa.config import Config, nearest
 from solfa.data.batching.stage_batches import Batching
 from solfa.data.sources.dset import Dset, Stage
+from solfa.files.stores.place import expect_place
+from solfa.models.adapters.lora import Lora
 from solfa.solvers.optim.optimizer import OptimConfig
 from solfa.solvers.watchers.protocol import LoggingConfig
 
-__all__ = ["CheckpointConfig", "OpenSolverConfig", "Precision", "SolverConfig", "Stage", "StageConfig"]
+__all__ = [
+    "CheckpointConfig",
+    "EvaluateConfig",
+    "JudgedMetric",
+    "OpenSolverConfig",
+    "Precision",
+    "SolverConfig",
+    "Stage",
+    "StageConfig",
+]
 
+JudgedMetric = Literal["kad", "fad", "kld", "bits"]
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "bf16-true"]
 
 
@@ -29,6 +41,9 @@ class CheckpointConfig(Config):
     """How many of these copies to keep; None keeps all."""
     minutes: float | None = Field(default=10.0, gt=0)
     """Minutes between saves within an epoch; None saves only between stages."""
+    mirror: Annotated[str, AfterValidator(expect_place)] | None = None
+    """Where states and samples are copied after they were saved, such as s3://BUCKET/PATH; below it, a folder named
+    after the signature. A run whose folder is gone continues from there."""
 
 
 class StageConfig(Config):
@@ -36,6 +51,19 @@ class StageConfig(Config):
 
     every: PositiveInt | None = None
     """Epochs between runs; None never runs it."""
+
+
+class EvaluateConfig(StageConfig):
+    """When to evaluate, and by which further measures; these generate clips, and compare them with real ones."""
+
+    metrics: tuple[JudgedMetric, ...] | None = None
+    """`kad`, `fad`, `kld` (as `solfa.evaluate` computes them) and `bits`, per second of audio; None measures none."""
+    embedder: str | None = None
+    """What hears the clips: a name, a directory or a Hub id; None is musicnn."""
+    num_clips: PositiveInt | None = Field(default=None, ge=2)
+    """How many clips of the evaluate dataset to compare with; None is 32."""
+    seconds: float | None = Field(default=None, gt=0)
+    """How long the clips are; None is 10."""
 
 
 class SolverConfig(Config):
@@ -54,7 +82,7 @@ class SolverConfig(Config):
     dataset: Batching | None = None
     optim: OptimConfig
     checkpoint: CheckpointConfig = CheckpointConfig()
-    evaluate: StageConfig = StageConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
     generate: StageConfig = StageConfig()
     logging: LoggingConfig = LoggingConfig()
     execute_only: Literal["valid", "evaluate", "generate"] | None = None
@@ -63,6 +91,8 @@ class SolverConfig(Config):
     """An experiment's folder (`//sig/SIG`), a checkpoint file, or pretrained weights that the solver knows."""
     continue_keep: tuple[Literal["optimizer", "schedule"], ...] = ()
     """What to take from there besides the weights; everything else starts fresh."""
+    adapter: Lora | None = None
+    """Train low-rank products beside the weights of `continue_from`, which stay as they are, and store these alone."""
     on_changed_default: Literal["refuse", "keep", "adopt"] = "refuse"
     """What to do if the experiment started with other defaults: stop, keep the old ones, or adopt the new ones."""
 
@@ -75,6 +105,18 @@ class SolverConfig(Config):
         if wanted is None or _at(generate, "num_clips") is None:
             return values
         return {**values, "generate": {**generate, "num_clips": wanted}}
+
+    @model_validator(mode="after")
+    def _adapter_has_a_base(self) -> "SolverConfig":
+        if self.adapter is None:
+            return self
+        if self.continue_from is None:
+            raise ValueError("adapter: changes weights that are there, found none; set continue_from to its base")
+        if self.continue_keep:
+            raise ValueError("continue_keep: an adapter starts fresh on its base; leave it out")
+        if self.strategy == "fsdp":
+            raise ValueError("strategy: an adapter cannot be sharded; use ddp or auto")
+        return self
 
 
 class Keys(dict[str, Any]):

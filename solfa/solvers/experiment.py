@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from solfa.errors import ConfigError
 from solfa.files.whole_files import replace_atomically
+from solfa.solvers.judge import Judge
 from solfa.solvers.watchers.protocol import Watcher, Watchers
-from solfa.xp.layout import HISTORY, stage_path
+from solfa.xp.layout import EVIDENCE, HISTORY, stage_path
 
 
 class PlanTold(Exception):  # noqa: N818 - nothing is wrong: it ends a dry run
@@ -30,6 +31,8 @@ class Experiment(NamedTuple):
     """Building a solver ends with `PlanTold` once its watcher knows what the run would take."""
     provenance: Mapping[str, Any] | None = None
     """Where its results come from, in plain values; stored in checkpoints."""
+    judge: Judge | None = None
+    """Who compares generated clips with real ones, if `evaluate.metrics` asks for it."""
 
     def write_history(self, history: Sequence[Mapping[str, Mapping[str, float]]]) -> None:
         """Write the metrics of all epochs, stage by stage, where Dora looks for them."""
@@ -38,6 +41,10 @@ class Experiment(NamedTuple):
     def write_stage(self, stage: str, epoch: int, metrics: Mapping[str, float]) -> None:
         """Write the result of a stage that was run on its own."""
         _write_json(stage_path(self.folder, stage), {"epoch": epoch, "metrics": dict(metrics)})
+
+    def write_evidence(self, values: Mapping[str, Any]) -> None:
+        """Write what became of the weights that the run started from."""
+        _write_json(self.folder / EVIDENCE, values)
 
 
 _current: ContextVar[Experiment | None] = ContextVar("experiment", default=None)

@@ -1,6 +1,6 @@
 """StandardSolver: run the stages of a training run in order, and keep its state.
 
-    restore ──► for each epoch: train ──► valid ──► (evaluate) ──► (generate) ──► commit
+    restore ──► for each epoch: train ──► valid ──► (evaluate) ──► (generate) ──► commit ──► (what changed)
                                  │         └ with averaged weights └ with the best weights so far
                                  └ exactly `optim.updates_per_epoch` updates, wherever they were interrupted
 
@@ -18,12 +18,15 @@ from typing import Any, TypeVar
 import torch
 
 from solfa.environment.stop_signals import Stopped
+from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.generator import ClipGenerator
+from solfa.generate.generator import ClipGenerator, OnStep
 from solfa.generate.request import ClipRequest
 from solfa.solvers.base_solver import BaseSolver
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
+from solfa.solvers.evidence.comparison import Sides, compare
 from solfa.solvers.fabric.devices import gather_objects
+from solfa.solvers.judge import ClipPairs, expect_judged, judged_size, real_clips
 from solfa.solvers.loop.agreement import agree
 from solfa.solvers.loop.averages import Averages, Metrics
 from solfa.solvers.loop.randomness import own_randomness
@@ -31,6 +34,7 @@ from solfa.solvers.loop.stage_loaders import endless, from_the_start
 from solfa.solvers.loop.update import catch_up, unsynchronised
 from solfa.solvers.state.checkpoints import RunPosition
 from solfa.spelling import plural
+from solfa.xp.layout import EVIDENCE
 
 C = TypeVar("C", bound=SolverConfig)
 
@@ -75,7 +79,42 @@ class StandardSolver(BaseSolver[C]):
         return self.common_train_valid("valid")
 
     def evaluate(self) -> Metrics:
-        return self.common_train_valid("evaluate")
+        means = self.common_train_valid("evaluate")
+        return {**means, **self.judged(means)}
+
+    def judged(self, means: Metrics) -> Metrics:
+        """Measure generated clips by `evaluate.metrics`; the same on every process."""
+        wanted = self.cfg.evaluate.metrics or ()
+        found = {"bits_per_second": self.bits_per_second(means)} if "bits" in wanted else {}
+        if not {*wanted} - {"bits"}:
+            return found
+        judge = self.experiment.judge
+        assert judge is not None, "`run` refuses to start without one"
+        pairs = self.clips_to_judge()
+        mine = judge(pairs, self.cfg.evaluate, self.cfg.seed) if self.is_first_rank else {}
+        return {**found, **gather_objects(self.fabric, mine)[0]}
+
+    def bits_per_second(self, means: Metrics) -> float:
+        """Return how many bits a second of audio takes the model, given the means of the evaluate stage."""
+        raise ConfigError(f"evaluate.metrics: the solver {self.cfg.solver} cannot count bits; leave `bits` out")
+
+    def clips_to_judge(self) -> ClipPairs:
+        """Generate clips like the first ones of the evaluate dataset, and decode these."""
+        num_clips, seconds = judged_size(self.cfg.evaluate)
+        requests = self.judged_requests(num_clips, seconds)
+        generator = self.judged_generator()
+        if self._real is None:
+            self._real = real_clips(self.sources["evaluate"], generator.codec, self.cfg.evaluate)
+        drawn = self._draw_share(generator, requests, lambda done, total: self.stop_if_asked())
+        return ClipPairs(sorted(drawn, key=lambda clip: clip.name), self._real)
+
+    def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
+        """Ask for clips like the first ones of the evaluate dataset, named by their place in it: 000, 001, ..."""
+        raise ConfigError(f"evaluate.metrics: the solver {self.cfg.solver} generates no clips to judge; leave it out")
+
+    def judged_generator(self) -> ClipGenerator:
+        """Build a generator around the current weights."""
+        raise ConfigError(f"evaluate.metrics: the solver {self.cfg.solver} generates no clips to judge; leave it out")
 
     def generate(self) -> Metrics:
         """Make examples to look at or listen to; nothing by default."""
@@ -83,19 +122,26 @@ class StandardSolver(BaseSolver[C]):
 
     def draw_clips(self, generator: ClipGenerator, requests: Sequence[ClipRequest]) -> list[GeneratedClip]:
         """Draw each process's share of the clips, and pass all of them to the run's watcher."""
-        mine = requests[self.fabric.global_rank :: self.fabric.world_size]
-        drawn = list(generator.draw(mine, {}, self._drawing()))
-        everyone = [clip for clips in gather_objects(self.fabric, drawn) for clip in clips]
+        everyone = self._draw_share(generator, requests, self._drawing())
         if self.is_first_rank:
             self.experiment.watcher.clips("generate", self.epoch, everyone)
         return everyone
+
+    def _draw_share(
+        self, generator: ClipGenerator, requests: Sequence[ClipRequest], on_step: OnStep
+    ) -> list[GeneratedClip]:
+        mine = requests[self.fabric.global_rank :: self.fabric.world_size]
+        drawn = list(generator.draw(mine, {}, on_step))
+        return [clip for clips in gather_objects(self.fabric, drawn) for clip in clips]
 
     # The order of things.
 
     def run(self) -> None:
         """Restore the saved state, if any, and do the rest of the run."""
         self.experiment.folder.mkdir(parents=True, exist_ok=True)
+        expect_judged(self.cfg.evaluate, self.experiment.judge, self.sources.get("evaluate"))
         with self._signals, ExitStack() as stack:
+            stack.enter_context(self._persistence.mirroring())
             self.restore()
             if self.is_first_rank:
                 watcher = self.experiment.watcher
@@ -107,6 +153,7 @@ class StandardSolver(BaseSolver[C]):
                 else:
                     while self.epoch <= self.cfg.optim.epochs:
                         self.run_epoch()
+                    self._tell_change()
                     logger.info("done: %s in %s", plural(self.epoch - 1, "epoch"), self.experiment.folder)
             except Stopped as stopped:
                 if self.is_training:
@@ -119,13 +166,19 @@ class StandardSolver(BaseSolver[C]):
         position = self._persistence.restore()
         if position is None:
             self.start_ema()
+            if self._persistence.started_from is not None and self.cfg.execute_only is None:
+                self._start.keep(is_first_rank=self.is_first_rank)
             return
         self.epoch, self.num_updates, self.history, self.averages = position
         if self.is_first_rank:
             self.experiment.write_history(self.history)
 
+    @property
+    def _position(self) -> RunPosition:
+        return RunPosition(self.epoch, self.num_updates, self.history, self.averages)
+
     def _save(self) -> None:
-        self._persistence.save(RunPosition(self.epoch, self.num_updates, self.history, self.averages))
+        self._persistence.save(self._position)
 
     def run_epoch(self) -> None:
         """Run the stages of one epoch and keep their results."""
@@ -236,6 +289,19 @@ class StandardSolver(BaseSolver[C]):
         self._persistence.keep_copy(self.epoch - 1)
         if self.is_first_rank:
             self.experiment.write_history(self.history)
+            self._persistence.mirror(self._position)
+
+    def _tell_change(self) -> None:
+        """Say what became of the weights that the run started from, once."""
+        start, started_from = self._start, self._persistence.started_from
+        if started_from is None or not start.are_kept or (self.experiment.folder / EVIDENCE).exists():
+            return
+        sides = Sides(start.restored, self._best_weights, start.moved)
+        evidence = compare(self, sides, started_from, self._persistence.best_epoch)
+        if self.is_first_rank:
+            self.experiment.watcher.changed(evidence)
+            self.experiment.write_evidence(evidence.values())
+            start.forget()
 
     def _run_only(self, stage: Stage) -> None:
         self.epoch = max(1, self.epoch - 1)
@@ -244,6 +310,7 @@ class StandardSolver(BaseSolver[C]):
             metrics = self.run_stage(stage)
         if self.is_first_rank:
             self.experiment.write_stage(stage, self.epoch, metrics)
+            self._persistence.mirror(self._position)
 
     def _due_stages(self) -> list[Stage]:
         last = self.epoch == self.cfg.optim.epochs

@@ -7,6 +7,8 @@ xps/SIG/
   checkpoint.pt         the last state, to resume from
   checkpoint_0012.pt    a copy of the state after epoch 12 (`checkpoint.save_every`, `checkpoint.keep_last`)
   best.pt               the weights of the best epoch and nothing else: what generating and fine-tuning need
+  start.pt              the weights that a run with `continue_from` started from, until it ends
+  evidence.html         what became of them: losses, weights and clips before and after; evidence.json has the numbers
   valid.json            the result of a stage run on its own (`execute_only`); also evaluate.json, generate.json
   solver.log.0          the log of the first process; the others have their own numbers
   worker_1.log          output of the other processes on one machine; the first prints to the terminal
@@ -14,6 +16,7 @@ xps/SIG/
   samples/12/           generated clips after epoch 12; samples/index.html shows all epochs
   tensorboard/          curves; wandb/, if enabled, is laid out by the wandb package
   .prepared.json        the datasets that the first process prepared; the others wait for it
+  .mirrored.json        which files were copied to `checkpoint.mirror`, as they were
   provenance.json       the versions, the commit, the machine, the command and the data of every start
   failure.json          why the last run ended early; gone when it continues
   .lock                 who is running it
@@ -29,12 +32,16 @@ CONFIG = "config.json"
 HISTORY = "history.json"
 LAST = "checkpoint.pt"
 BEST = "best.pt"
+START = "start.pt"
+EVIDENCE = "evidence.json"
+EVIDENCE_PAGE = "evidence.html"
 OUTPUT = "output.log"
 SAMPLES = "samples"
 SAMPLES_PAGE = "index.html"
 TENSORBOARD = "tensorboard"
 WANDB = "wandb"
 PREPARED = ".prepared.json"
+MIRRORED = ".mirrored.json"
 PROVENANCE = "provenance.json"
 FAILURE = "failure.json"
 LOCK = ".lock"
@@ -72,6 +79,19 @@ def copied_epochs(folder: Path) -> list[int]:
     """List the epochs whose state has a copy."""
     matches = (_COPY.fullmatch(path.name) for path in folder.glob("checkpoint_*.pt"))
     return sorted(int(match[1]) for match in matches if match)
+
+
+def is_copy(name: str) -> bool:
+    """Say whether a file is a copy of an epoch's state."""
+    return _COPY.fullmatch(name) is not None
+
+
+def mirrored_files(folder: Path) -> dict[str, Path]:
+    """List what a mirror holds, by name: the states, the records that a run continues with, and the samples."""
+    records = sorted(path for path in folder.glob("*.json") if path.name[0] != "." or path.name in (ARGV, PREPARED))
+    kept = [path for path in records if path.is_file() and path.name != FAILURE]
+    samples = [path for path in sorted((folder / SAMPLES).rglob("*")) if path.is_file() and path.name[0] != "."]
+    return {path.relative_to(folder).as_posix(): path for path in (*kept, *samples, *state_paths(folder))}
 
 
 def state_paths(folder: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import solfa
 from solfa.cli.main import app
 from solfa.codecs.catalogue import NAMES
-from solfa.codecs.default_name import ABOUT_DEFAULT_CODEC, DEFAULT_CODEC, FOR_FULL_BAND, FOR_STEREO
+from solfa.codecs.default_name import ABOUT_DEFAULT_CODEC, ABOUT_SCALES, DEFAULT_CODEC, FOR_FULL_BAND, FOR_STEREO
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info
 from solfa.store.array_dataset import append_arrays
 from solfa.store.plan_file import PlannedClip
@@ -79,7 +79,7 @@ def test_every_command_has_help_with_an_example(command):
     assert "Example" in result.output
 
 
-@pytest.mark.parametrize("advice", [ABOUT_DEFAULT_CODEC, FOR_STEREO, FOR_FULL_BAND])
+@pytest.mark.parametrize("advice", [ABOUT_DEFAULT_CODEC, ABOUT_SCALES, FOR_STEREO, FOR_FULL_BAND])
 def test_codecs_that_are_recommended_exist(advice):
     named = re.findall(r"\b[a-z]+(?:_[a-z0-9]+)+\b|\bmimi\b", advice)
     assert named and set(named) <= set(NAMES)

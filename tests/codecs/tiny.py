@@ -280,6 +280,45 @@ def make_oobleck(path: Path, seed: int = 0) -> Path:
     return path
 
 
+def make_same(path: Path, seed: int = 0) -> Path:
+    """Write a SAME with hop 40 and 6 latent channels; stereo."""
+    from diffusers import AutoencoderSAME
+
+    with seeded(seed):
+        model = AutoencoderSAME(
+            patch_size=10,
+            encoder_channels=4,
+            encoder_c_mults=(2,),
+            encoder_strides=(4,),
+            encoder_transformer_depths=(2,),
+            latent_dim=6,
+            dim_heads=4,
+        )
+        scatter(model, gain=0.8)
+        model.bottleneck.running_std.fill_(1.7)
+    model.save_pretrained(path)
+    return path
+
+
+def make_ace_step(path: Path, seed: int = 0) -> Path:
+    """Write an Oobleck as ACE-Step has it, at 48 kHz and with other strides; hop 40."""
+    from diffusers import AutoencoderOobleck
+
+    with seeded(seed):
+        model = AutoencoderOobleck(
+            encoder_hidden_size=8,
+            downsampling_ratios=[4, 10],
+            channel_multiples=[1, 2],
+            decoder_channels=6,
+            decoder_input_channels=4,
+            audio_channels=2,
+            sampling_rate=48_000,
+        )
+        scatter(model, gain=0.8)
+    model.save_pretrained(path)
+    return path
+
+
 def make_stable_audio_oobleck(path: Path, seed: int = 0, config: dict[str, Any] | None = None) -> Path:
     """Write `model_config.json` and `model.safetensors` of an oobleck + vae; return the former."""
     config = config or OOBLECK_CONFIG

@@ -11,7 +11,7 @@ from solfa.solvers.catalogue import SOLVERS, find_solver
 from solfa.solvers.config import SolverConfig
 
 CONF = Path(solfa.__file__).parent / "conf"
-GROUPS = {"solver", "model", "dset", "conditioner", "experiment"}
+GROUPS = {"solver", "model", "dset", "conditioner", "adapter", "experiment"}
 FILES = sorted(path.relative_to(CONF) for path in CONF.rglob("*.yaml"))
 NEEDED = {
     "flow": ["dset.train=music.solfa"],
@@ -55,6 +55,8 @@ def overrides_for(*paths: Path) -> list[str]:
     task = task_of(paths[0])
     first = [] if chosen.keys() & {"solver", "experiment"} else [f"solver={task}/base"]
     needed = [] if COMPLETE & {*paths} else NEEDED[task]
+    if "adapter" in chosen:
+        needed = [*needed, "continue_from=weights"]
     return [*first, *(f"{group}={name}" for group, name in chosen.items()), *needed]
 
 

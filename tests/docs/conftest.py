@@ -55,8 +55,9 @@ def prepared_dataset(prepared_audio: Path) -> Path:
 
 
 @pytest.fixture
-def page_folder(tmp_path: Path, prepared_audio: Path, prepared_dataset: Path) -> Path:
-    """A folder with `audio/` and the finished `music.solfa`."""
+def page_folder(tmp_path: Path, prepared_audio: Path, prepared_dataset: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with `audio/` and the finished `music.solfa`; what Solfa keeps for later is beside them."""
+    monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path / "cache"))
     shutil.copytree(prepared_audio, tmp_path / "audio")
     shutil.copytree(prepared_dataset, tmp_path / "music.solfa")
     return tmp_path

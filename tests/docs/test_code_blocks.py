@@ -21,6 +21,7 @@ SLOW = {
     "docs/coming_from_audiocraft.md",
     "docs/coming_from_stable_audio_tools.md",
     "docs/encoding.md",
+    "docs/fine_tuning.md",
     "docs/language_model.md",
     "docs/latent_diffusion.md",
     "docs/quickstart.md",

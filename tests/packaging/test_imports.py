@@ -21,8 +21,10 @@ THROUGH_OTHERS = {
     "tensorboard": "torch.utils.tensorboard writes with it",
 }
 """Declared, though no line of the package imports them."""
-NOT_USERS = {"dev", "docs", "eval"}
+NOT_USERS = {"dev", "docs"}
 """Extras for what the package itself does not import."""
+OTHER_NAMES = {"visqol": "visqol-python"}
+"""Modules of distributions that are called otherwise and that the tests do not need."""
 ONLY_POSIX = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
 
 
@@ -63,7 +65,7 @@ owners = cache(packages_distributions)
 
 def distributions(module: str) -> set[str]:
     """Find what has to be installed for a module; where it is not installed here, that is taken to have its name."""
-    return {canonicalize_name(name) for name in owners().get(module, [module])}
+    return {canonicalize_name(name) for name in owners().get(module, [OTHER_NAMES.get(module, module)])}
 
 
 def declared() -> set[str]:

@@ -104,7 +104,7 @@ def fetch_all(folder: Path, files: list[Wanted]) -> bool:
 
 @pytest.mark.slow
 def test_processes_share_what_they_fetch(files: list[Wanted], tmp_path: Path) -> None:
-    with multiprocessing.get_context("forkserver").Pool(4) as pool:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
         assert all(pool.starmap(fetch_all, [(tmp_path / "cache/objects", files)] * 8))
     assert names(FileCache(tmp_path / "cache/objects", 0)) == {file.name for file in files}
 

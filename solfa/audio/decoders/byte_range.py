@@ -138,12 +138,14 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 @contextmanager
-def open_range(location: Location) -> Iterator[ByteRange]:
-    """Open the bytes of a recording."""
+def open_range(location: Location, share: float = 0.0) -> Iterator[ByteRange]:
+    """Open the bytes of a recording, of which about a `share` will be read on end."""
     if not isinstance(location.path, Path):
-        reader, size = _object_reader(location.path)
+        size = _object_size(location.path)
+        own = _size(location, size)
+        reader = ObjectReader(location.path, size, ahead_bytes=round(share * own))
         try:
-            yield ByteRange(reader, location.offset, _size(location, size))
+            yield ByteRange(reader, location.offset, own)
         except AudioError:
             # A store that cannot be reached says nothing about a recording: the run ends, and the clip has not failed.
             if reader.fault is not None:
@@ -175,10 +177,10 @@ def _range(descriptor: int, location: Location) -> ByteRange:
     return ByteRange(OpenedFile(descriptor), location.offset, _size(location, status.st_size))
 
 
-def _object_reader(file: ObjectFile) -> tuple[ObjectReader, int]:
+def _object_size(file: ObjectFile) -> int:
     if file.entry is None:
         raise AudioError("no such file")
-    return ObjectReader(file, file.entry.size_bytes), file.entry.size_bytes
+    return file.entry.size_bytes
 
 
 def _size(location: Location, file_size: int) -> int:

@@ -5,13 +5,13 @@ is next to each: a million of them take no more memory than a hundred, and the o
 files, whatever the store makes of it.
 """
 
-import logging
 import sqlite3
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from solfa.audio.file_types import is_audio_name
 from solfa.audio.recording import Recording
@@ -24,11 +24,9 @@ from solfa.files.stores.bucket_store import BucketStore
 from solfa.files.stores.object_file import ObjectFile, version_number
 from solfa.files.stores.protocol import Entry
 
-log = logging.getLogger(__name__)
-
 SIDECARS = (".txt", ".json")
-ROWS_AT_ONCE = 10_000
-SECONDS_BETWEEN_WORDS = 10.0
+ROWS_AT_ONCE = 1_000
+READS_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -36,14 +34,24 @@ class BucketSource:
     """Every audio file below a prefix, and every member of every tar."""
 
     root: BucketStore
+    on_listed: Callable[[int], None] = lambda objects: None
+    """Told, page by page, how many objects were listed so far."""
 
     def recordings(self) -> Iterator[Recording]:
-        with listed_objects(self.root) as listing:
-            for name, key, size_bytes, etag in listing.audio():
-                if is_tar_name(name):
-                    yield from tar_recordings(ObjectFile(self.root, key), uri=name)
-                else:
-                    yield object_recording(self.root, name, Entry(key, size_bytes, etag, 0.0), listing.sidecars(key))
+        with (
+            listed_objects(self.root, self.on_listed) as listing,
+            ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="sidecars") as pool,
+        ):
+            for rows in chunks(listing.audio(), READS_AT_ONCE):
+                beside = [[] if is_tar_name(row.key) else listing.sidecars(row.key) for row in rows]
+                # Many at once: each is a request, and most of a request is waiting.
+                contents = pool.map(partial(_read_sidecars, self.root), beside)
+                for row, sidecars in zip(rows, contents, strict=True):
+                    name = escape_path(row.key)
+                    if is_tar_name(name):
+                        yield from tar_recordings(ObjectFile(self.root, row.key), uri=name)
+                    else:
+                        yield object_recording(name, row, sidecars)
 
 
 @dataclass(frozen=True)
@@ -58,21 +66,33 @@ class ObjectSource:
         assert entry is not None, "whoever opened it has seen it"
         stem = self.name.rpartition(".")[0]
         found = [self.root.head(stem + extension) for extension in SIDECARS]
-        yield object_recording(self.root, escape_path(self.name), entry, [side for side in found if side is not None])
+        sidecars = _read_sidecars(self.root, [side for side in found if side is not None])
+        yield object_recording(escape_path(self.name), entry, sidecars)
 
 
-def object_recording(store: BucketStore, name: str, entry: Entry, sidecars: list[Entry]) -> Recording:
-    """Describe one audio file and what is next to it."""
-    contents: dict[str, bytes] = {}
-    faults = []
-    for sidecar in sidecars:
-        extension = sidecar.key[sidecar.key.rindex(".") :]
-        if sidecar.size_bytes > MAX_SIDECAR_BYTES:
-            faults.append(f"{extension}: is larger than {MAX_SIDECAR_BYTES:,} bytes")
+class Sidecars(NamedTuple):
+    """What is next to an audio file, by extension, and what is wrong with it."""
+
+    contents: dict[str, bytes]
+    faults: list[str]
+
+
+def _read_sidecars(store: BucketStore, entries: list[Entry]) -> Sidecars:
+    found = Sidecars({}, [])
+    for entry in entries:
+        extension = entry.key[entry.key.rindex(".") :]
+        if entry.size_bytes > MAX_SIDECAR_BYTES:
+            found.faults.append(f"{extension}: is larger than {MAX_SIDECAR_BYTES:,} bytes")
         else:
-            contents[extension] = store.read(sidecar.key)
+            found.contents[extension] = store.read(entry.key)
+    return found
+
+
+def object_recording(name: str, entry: Entry, sidecars: Sidecars) -> Recording:
+    """Describe one audio file and what is next to it."""
+    contents = sidecars.contents
     caption, metadata = merge_sidecars(contents.get(".txt"), contents.get(".json"))
-    faults = [fault for fault in (metadata.get(SIDECAR_ERROR), *faults) if fault]
+    faults = [fault for fault in (metadata.get(SIDECAR_ERROR), *sidecars.faults) if fault]
     return Recording(
         key=name,
         uri=name,
@@ -104,9 +124,10 @@ class Listing:
             [entry[:3] for entry in seen if entry.key.endswith(SIDECARS)],
         )
 
-    def audio(self) -> Iterator[tuple[str, str, int, str]]:
+    def audio(self) -> Iterator[Entry]:
         """List audio and tars in the order of their escaped names."""
-        yield from self._database.execute("SELECT name, key, size, etag FROM objects ORDER BY name")
+        for key, size_bytes, etag in self._database.execute("SELECT key, size, etag FROM objects ORDER BY name"):
+            yield Entry(key, size_bytes, etag, 0.0)
 
     def sidecars(self, key: str) -> list[Entry]:
         """Find what is next to an audio file."""
@@ -116,7 +137,7 @@ class Listing:
 
 
 @contextmanager
-def listed_objects(store: BucketStore) -> Iterator[Listing]:
+def listed_objects(store: BucketStore, on_listed: Callable[[int], None]) -> Iterator[Listing]:
     """List a prefix into a database that is gone afterwards."""
     path = store.temporary("listing")
     try:
@@ -124,12 +145,11 @@ def listed_objects(store: BucketStore) -> Iterator[Listing]:
             database.execute("PRAGMA journal_mode = OFF")
             database.execute("PRAGMA synchronous = OFF")
             listing = Listing(database)
-            told = time.monotonic()
-            for number, entries in enumerate(chunks(store.list(), ROWS_AT_ONCE), 1):
+            num_objects = 0
+            for entries in chunks(store.list(), ROWS_AT_ONCE):
                 listing.add(entries)
-                if time.monotonic() - told > SECONDS_BETWEEN_WORDS:
-                    told = time.monotonic()
-                    log.info("%s: listed %d objects so far", store, number * ROWS_AT_ONCE)
+                num_objects += len(entries)
+                on_listed(num_objects)
             yield listing
     finally:
         path.unlink(missing_ok=True)

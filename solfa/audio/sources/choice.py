@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -27,10 +28,17 @@ _MANIFESTS = ("data.jsonl", "data.jsonl.gz")
 _NUMBERS = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
-def open_source(source: str | Path, *, audio_root: Path | None = None, trust_code: bool = False) -> AudioSource:
+def open_source(
+    source: str | Path,
+    *,
+    audio_root: Path | None = None,
+    trust_code: bool = False,
+    on_listed: Callable[[int], None] = lambda objects: None,
+) -> AudioSource:
     """Open a folder, an audio file, a table, a tar (or several: `shard-{000..031}.tar`), or a dataset config.
 
-    A folder, an audio file and tars may be in an object store: `s3://bucket/audio`.
+    A folder, an audio file and tars may be in an object store: `s3://bucket/audio`. While such a folder is listed,
+    `on_listed` is told how many objects were listed so far.
 
     The Python file that a dataset config may name as its `custom_metadata_module` runs only with `trust_code`.
 
@@ -45,7 +53,7 @@ def open_source(source: str | Path, *, audio_root: Path | None = None, trust_cod
     if is_url(source):
         place = read_place(source)
         if isinstance(place, BucketStore):
-            return _open_in_bucket(place, audio_root)
+            return _open_in_bucket(place, audio_root, on_listed)
         source = place
     path = Path(source)
     if _NUMBERS.search(str(source)) and not path.exists():
@@ -60,7 +68,7 @@ def open_source(source: str | Path, *, audio_root: Path | None = None, trust_cod
     if is_tar_name(path.name):
         return _open_tars([path])
     if extension(path.name) == ".json":
-        return open_dataset_config(path, audio_root, trust_code=trust_code)
+        return open_dataset_config(path, audio_root, trust_code=trust_code, on_listed=on_listed)
     if extension(path.name) in AUDIO_EXTENSIONS:
         return FileSource(path)
     raise ConfigError(
@@ -69,14 +77,14 @@ def open_source(source: str | Path, *, audio_root: Path | None = None, trust_cod
     )
 
 
-def _open_in_bucket(place: BucketStore, audio_root: Path | None) -> AudioSource:
+def _open_in_bucket(place: BucketStore, audio_root: Path | None, on_listed: Callable[[int], None]) -> AudioSource:
     """Open a prefix of an object store, or one audio file or tar of it, or several: `shard-{000..031}.tar`."""
     if audio_root is not None:
         raise ConfigError(f"`audio_root`: is for tables, and {place} is a place of an object store; leave it out")
     parent, _, name = place.url.rpartition("/")
     root = BucketStore(parent)
     if parent.count("/") < 2 or not (is_tar_name(name) or extension(name) or _NUMBERS.search(name)):
-        return BucketSource(place)
+        return BucketSource(place, on_listed)
     names = expand_numbers(name)
     if is_tar_name(name):
         for tar in names:
@@ -85,7 +93,7 @@ def _open_in_bucket(place: BucketStore, audio_root: Path | None) -> AudioSource:
                 raise ConfigError(f"{root}/{tar}: {fault}")
         return BucketTarSource(root, tuple(names))
     if root.head(name) is None:
-        return BucketSource(place)
+        return BucketSource(place, on_listed)
     if is_audio_name(name):
         return ObjectSource(root, name)
     raise ConfigError(

@@ -7,7 +7,7 @@ model's rate and channels, which is decoded only if the function uses it.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -125,7 +125,13 @@ def heard_by(source: AudioSource, sample_rate: int, num_channels: int) -> AudioS
     return source.heard_by(sample_rate, num_channels) if isinstance(source, DatasetConfigSource) else source
 
 
-def open_dataset_config(path: Path, audio_root: Path | None, *, trust_code: bool = False) -> DatasetConfigSource:
+def open_dataset_config(
+    path: Path,
+    audio_root: Path | None,
+    *,
+    trust_code: bool = False,
+    on_listed: Callable[[int], None] = lambda objects: None,
+) -> DatasetConfigSource:
     """Read a dataset config; relative paths are tried below `audio_root`, the config's folder, and here."""
     where = escape_path(path)
     try:
@@ -142,7 +148,9 @@ def open_dataset_config(path: Path, audio_root: Path | None, *, trust_code: bool
     if len(set(ids)) < len(ids):
         raise ConfigError(f"{where}: datasets: expected unique ids, found {', '.join(ids)}")
     bases = [base for base in (audio_root, path.parent, Path()) if base is not None]
-    collections = [_open_collection(entry, config.dataset_type, bases, where, trust_code) for entry in config.datasets]
+    collections = [
+        _open_collection(entry, config.dataset_type, bases, where, trust_code, on_listed) for entry in config.datasets
+    ]
     return DatasetConfigSource(audio_root or path.parent, tuple(collections))
 
 
@@ -152,6 +160,7 @@ def _open_collection(
     bases: list[Path],
     where: str,
     trust_code: bool,
+    on_listed: Callable[[int], None],
 ) -> Collection:
     here = f"{where}: dataset {entry.id!r}"
     custom = _find(entry.custom_metadata_module, bases, here) if entry.custom_metadata_module else None
@@ -165,7 +174,7 @@ def _open_collection(
     if url is None:
         raise ConfigError(f"{here}: expected a path or an s3_path, found neither; give it one")
     if is_url(url):
-        return Collection(entry.id, _open_bucket(entry, url, here), custom_metadata)
+        return Collection(entry.id, _open_bucket(entry, url, here, on_listed), custom_metadata)
     if entry.s3_path is not None or dataset_type == "s3":
         raise ConfigError(f"{here}: expected an s3_path such as s3://bucket/prefix, found {url!r}")
     path = _find(url, bases, here)
@@ -180,7 +189,7 @@ def _open_collection(
     raise ConfigError(f"{here}: expected {expected}, found the file {escape_path(path)}")
 
 
-def _open_bucket(entry: DatasetEntry, url: str, here: str) -> AudioSource:
+def _open_bucket(entry: DatasetEntry, url: str, here: str, on_listed: Callable[[int], None]) -> AudioSource:
     place = read_place(url)
     if isinstance(place, Path):
         return FolderSource(place)
@@ -192,7 +201,7 @@ def _open_bucket(entry: DatasetEntry, url: str, here: str) -> AudioSource:
         if fault is not None:
             raise ConfigError(f"{here}: {place} {fault}")
         return BucketTarSource(folder, (place.name,))
-    return BucketSource(place)
+    return BucketSource(place, on_listed)
 
 
 def _find(name: str, bases: list[Path], here: str) -> Path:

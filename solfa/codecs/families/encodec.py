@@ -93,6 +93,7 @@ class EncodecCodec:
         self.fingerprint = value_sha256(self.description)
         set_for_inference(model, checkpoint.precision, checkpoint.device)
         self.model, self._device, self._normalize = model, checkpoint.device, config.normalize
+        self.has_scales = bool(config.normalize)
         self._encoder: Callable[[Tensor], Tensor] = encoder or fast_encodec_encoder(model)
         self._quantize = clip_by_clip(lambda latents: model.quantizer.encode(latents, self._bandwidth).permute(1, 2, 0))
         # The quantizer takes kilobits per second and rounds down to codebooks: adding half a codebook is safe.

@@ -67,7 +67,7 @@ class OobleckNetwork(nn.Module):
 
 @final
 class OobleckCodec:
-    """Oobleck behind the codec protocol."""
+    """Oobleck behind the codec protocol; `autoencoder` is the `diffusers.AutoencoderOobleck` it is made of, if any."""
 
     kind: Literal["latents"] = "latents"
     num_codebooks = None
@@ -80,8 +80,10 @@ class OobleckCodec:
         checkpoint: Checkpoint,
         options: OobleckOptions,
         encoder: Callable[[Tensor], Tensor] | None = None,
+        autoencoder: Any = None,
     ) -> None:
         self.name, self.spec = checkpoint.name, checkpoint.spec(options.model_dump())
+        self.autoencoder = autoencoder
         self.sample_rate, self.num_channels = architecture.sample_rate, architecture.num_channels
         self.hop_length = architecture.hop_length
         self.frame_rate = self.sample_rate / self.hop_length
@@ -120,7 +122,8 @@ class OobleckCodec:
             encoder_strides=tuple(config.downsampling_ratios),
             decoder_strides=tuple(config.downsampling_ratios[::-1]),
         )
-        return cls(OobleckNetwork(model.encoder, model.decoder), architecture, checkpoint, parsed)
+        network = OobleckNetwork(model.encoder, model.decoder)
+        return cls(network, architecture, checkpoint, parsed, autoencoder=model)
 
     def encode(self, audio: Float[Tensor, "B C N"]) -> Encoded:
         """Encode clips of equal length to latents `[B, T, Z]` in float32."""

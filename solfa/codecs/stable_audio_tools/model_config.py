@@ -1,6 +1,7 @@
 """The `model_config.json` of stable-audio-tools, as far as Solfa runs it.
 
-Oobleck and dac with the bottlenecks vae, tanh, l2_norm and wasserstein or none, dac + dac_rvq, seanet + rvq.
+That is oobleck and dac with the bottlenecks vae, tanh, l2_norm, wasserstein or none, dac + dac_rvq, and seanet + rvq.
+
 Defaults are those of stable-audio-tools. A field that would change the numbers in an unsupported way is refused.
 """
 

@@ -15,6 +15,7 @@ In a loop with its own `DataLoader`, use the parts:
         sampler.advance_past(batch)               # without this, the next iteration starts at the same batch
 """
 
+import multiprocessing
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -261,6 +262,9 @@ def make_loader(
     if files is not None and num_workers and multiprocessing_context is None:
         # Clients of object stores do not survive a fork.
         multiprocessing_context = "spawn" if sys.platform == "win32" else "forkserver"
+        if sys.platform != "win32":
+            # The server that workers are forked from imports torch once; otherwise each of them does, in each epoch.
+            multiprocessing.get_context("forkserver").set_forkserver_preload([__name__])
     dataloader = DataLoader(
         _Answers(BatchDataset(source)),
         sampler=sampler,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     PositiveFloat,
@@ -24,6 +25,7 @@ from solfa.config import Config
 from solfa.data.sources.filters import Where
 from solfa.data.sources.hold_out import HoldOut
 from solfa.data.table.clip_table import ClipTable
+from solfa.files.stores.place import expect_place
 
 Stage = Literal["train", "valid", "evaluate", "generate"]
 
@@ -31,9 +33,9 @@ Stage = Literal["train", "valid", "evaluate", "generate"]
 class Source(Config):
     """One source of clips: a Solfa dataset, audio and the codec to encode it with, or arrays that a codec made."""
 
-    path: str
-    """A Solfa dataset; whatever `solfa encode` takes: a folder, a table, a tar, an audio file; or a folder of arrays in
-    the layout of MusicCaps' scripts or of `solfa export`."""
+    path: Annotated[str, AfterValidator(expect_place)]
+    """A Solfa dataset, here or s3://BUCKET/PATH; whatever `solfa encode` takes: a folder, a table, a tar, an audio
+    file; or a folder of arrays in the layout of MusicCaps' scripts or of `solfa export`."""
     codec: str | None = None
     """For audio: the codec to encode it with, e.g. `encodec_32khz` or `mulaw:sample_rate=4000`. For arrays: the codec
     that made them."""

@@ -1,8 +1,11 @@
 """The Ray cluster of a run: how it is found, how many encoders it has room for, and which nodes cannot take part."""
 
 import os
+import signal
 import socket
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,13 +60,25 @@ def connect(ray: Ray, address: str | None) -> bool:
     where = address or os.environ.get("RAY_ADDRESS") or "auto"
     _expect_address(where, "`ray_address`" if address else "RAY_ADDRESS")
     try:
-        ray.init(address=where, log_to_driver=False, logging_level="ERROR", configure_logging=True)
+        with _kept_handler():
+            ray.init(address=where, log_to_driver=False, logging_level="ERROR", configure_logging=True)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ConfigError(
             f"no Ray cluster at {where} ({str(error).splitlines()[0]}); start one with `ray start --head`, pass "
             "`ray_address`, or use `ray job submit`"
         ) from None
     return True
+
+
+@contextmanager
+def _kept_handler() -> Iterator[None]:
+    """Keep what this process does on SIGTERM, which Ray replaces when it connects."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _expect_address(where: str, name: str) -> None:

@@ -7,7 +7,6 @@ encoded is a question to the dataset, which this process asks.
 import json
 import logging
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from solfa.encoding.executors.encoder_process import GRACE_SECONDS, check_exit, reported_error
+from solfa.encoding.executors.lost_encoders import LostEncoders
 from solfa.encoding.executors.protocol import Oversight, progress_of
 from solfa.encoding.executors.ray_cluster import (
     Ray,
@@ -37,8 +37,6 @@ from solfa.store.lease import drop_lease
 logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.2
-MAX_DEATHS = 3
-"""After this many encoders were lost over one shard, it is taken to be the shard's fault."""
 ROOM_SECONDS = 30.0
 """After this long without any encoder, somebody is told what is being waited for."""
 
@@ -71,14 +69,18 @@ class RayExecutor:
     ) -> None:
         self._ray: Ray = import_ray()
         self._is_ours = connect(self._ray, address)
-        nodes = [node["Resources"] for node in alive_nodes(self._ray)]
-        self._share = choose_share(device, cpus, gpus, nodes)
-        self.encoders = choose_encoders(self._share, num_encoders, num_workers, nodes)
+        try:
+            nodes = [node["Resources"] for node in alive_nodes(self._ray)]
+            self._share = choose_share(device, cpus, gpus, nodes)
+            self.encoders = choose_encoders(self._share, num_encoders, num_workers, nodes)
+        except BaseException:
+            self._disconnect()
+            raise
         self._paths: list[Path] = []
         self._nonce: Path | None = None
         self._live: list[_Live] = []
         self._started = 0
-        self._deaths: Counter[int | None] = Counter()
+        self._lost = LostEncoders()
 
     def __enter__(self) -> "RayExecutor":
         return self
@@ -88,6 +90,9 @@ class RayExecutor:
     ) -> None:
         if self._nonce is not None:
             self._nonce.unlink(missing_ok=True)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._is_ours:
             self._ray.shutdown()
 
@@ -163,6 +168,7 @@ class RayExecutor:
                 self._forget(live)
             case "claimed":
                 live.claimed[report["shard"]] = report["owner"]
+                self._lost.took_shard()
                 oversight.progress(live.number, progress_of(report))
             case "progress":
                 oversight.progress(live.number, progress_of(report))
@@ -174,16 +180,9 @@ class RayExecutor:
         unfinished = [shard for shard in live.claimed if not is_committed(root, shard)]
         for shard in unfinished:
             drop_lease(root, shard, live.claimed[shard])
-        first = next(iter(unfinished), None)
-        self._deaths[first] += 1
         where = live.host or "a Ray node"
         logger.warning("an encoder on %s was lost (%s); another one is started", where, how)
-        if self._deaths[first] >= MAX_DEATHS:
-            what = "before it had taken a shard" if first is None else f"in shard {first:05d}"
-            raise SolfaError(
-                f"{root}: {MAX_DEATHS} encoders were lost {what}, the last on {where} ({how}); is there too little "
-                "memory? Committed shards are kept, run the same command to continue"
-            )
+        self._lost.add(live.job.dest, next(iter(unfinished), None), f"on {where} ({how})")
         self._start(live.job)
 
     def _forget(self, live: _Live) -> None:

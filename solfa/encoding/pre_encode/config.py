@@ -2,17 +2,24 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from solfa.config import Config, nearest, parse_config
 from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError
+from solfa.files.stores.place import is_url
 
 MIN_SAMPLE_SIZE, MAX_SAMPLE_SIZE = 1_000, 44_100 * 300
 MAX_BATCH_SIZE = 10_000
 """Ids have four digits for the position in a batch."""
+
+
+def _of_this_machine(value: Any) -> Any:
+    if isinstance(value, str) and is_url(value):
+        raise ValueError("expected a folder of this machine, found a URL; `solfa encode` writes to object stores")
+    return value
 
 
 class PreEncodeConfig(Config):
@@ -26,7 +33,7 @@ class PreEncodeConfig(Config):
     """A codec's name, directory or Hub id, instead of the two above."""
     dataset_config: Path
     """A stable-audio-tools dataset JSON."""
-    output_path: Path
+    output_path: Annotated[Path, BeforeValidator(_of_this_machine)]
     batch_size: int = Field(default=1, ge=1, le=MAX_BATCH_SIZE)
     sample_size: int = Field(default=1_320_960, ge=MIN_SAMPLE_SIZE, le=MAX_SAMPLE_SIZE)
     """Samples per item at the model's rate; shorter audio is padded with zeros on the right."""

@@ -73,7 +73,7 @@ def _precision(value: str) -> str:
 
 
 def _judged(value: str) -> str:
-    return "not a metric of a run; `solfa generate --captions` writes the clips to judge with another program"
+    return "evaluate.metrics=[kad,kld] while it is trained; `solfa evaluate` measures more afterwards"
 
 
 _WARM_UP = renamed("optim.schedule.warmup_updates")

@@ -35,6 +35,7 @@ from solfa.experiments.exits import sentences
 from solfa.files.whole_files import expect_no_link
 from solfa.xp.failure import read_failure
 from solfa.xp.layout import state_paths, written_in_place
+from solfa.xp.mirror import clear_mirror, mirror_of
 from solfa.xp.paths import with_whole_signatures
 from solfa.xp.removal import clear_experiment
 
@@ -86,9 +87,16 @@ class ExperimentMain(DoraMain):
             return self.compose(argv)
 
     def clear(self, xp: XP) -> None:
-        """Delete an experiment's folder."""
+        """Delete an experiment's folder, and its copy in `checkpoint.mirror`."""
         if xp.folder.exists():
             clear_experiment(xp.folder)
+        self.clear_mirror(xp)
+
+    def clear_mirror(self, xp: XP) -> None:
+        """Delete the copy of an experiment, from which it would continue otherwise."""
+        place = self.settings(xp).cfg.checkpoint.mirror
+        if place is not None:
+            clear_mirror(mirror_of(place, xp.sig))
 
     def start(self, xp: XP) -> None:
         """Run an experiment in this process."""

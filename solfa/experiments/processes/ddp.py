@@ -136,6 +136,8 @@ def supply_dora() -> None:
 
     def check_first(main: "ExperimentMain", argv: Sequence[str]) -> None:
         with sentences():
-            main.check(main.compose(argv), is_cleared=True)
+            xp = main.compose(argv)
+            main.check(xp, is_cleared=True)
+            main.clear_mirror(xp)
 
     supply_run(start_ddp_workers, check_first)

@@ -150,6 +150,10 @@ class LoggedProgress:
     def settled(self, info: DatasetInfo, *, is_new: bool) -> None: ...
     def waiting(self) -> None: ...
 
+    def listing(self, objects: int) -> None:
+        """Log how many objects of a bucket have been listed so far."""
+        self._tell("listing the audio: %d objects so far", objects)
+
     def planning(self, recordings: int) -> None:
         """Log how many recordings have been read so far."""
         self._tell("reading the audio: %s so far", plural(recordings, "recording"))

@@ -18,6 +18,7 @@ from solfa.solvers.watchers.protocol import Watcher, Watchers
 def dry_run(xp: XP, settings: Settings, environment: Environment, watcher: Watcher) -> None:
     """Tell the watcher what a run would take; audio without a dataset leaves clips and parameters unknown."""
     solver, cfg = settings
+    solver.check_start(cfg)
     if cfg.dset is not None:
         refuse_missing(cfg.dset, demo_folder(environment.dora_dir))
         audio = audio_to_encode(cfg.dset, environment)

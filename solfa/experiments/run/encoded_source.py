@@ -10,11 +10,8 @@ If a dataset can be used as it is, the codec is not loaded. The log says what is
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-
-import torch
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
@@ -23,6 +20,7 @@ from solfa.codecs.same_codec import absolute_spec, is_same_codec
 from solfa.codecs.spec import parse_spec
 from solfa.data.sources.dset import Dset, Source
 from solfa.encoding.api import encode
+from solfa.encoding.placement import one_thread
 from solfa.encoding.progress import Listener
 from solfa.encoding.recording_versions import (
     Differences,
@@ -241,7 +239,7 @@ def _encode(
     log.info("%s: encoding %s with %s", dataset, path, codec)
     is_small = sum(size for size, _ in listed.values()) < SMALL_BYTES
     comes_with_solfa = isinstance(NAMES.get(parse_spec(codec).head), BuiltIn | WaveformClasses)
-    with _one_thread():
+    with one_thread():
         report = encode(
             str(path),
             dataset,
@@ -254,17 +252,6 @@ def _encode(
     if report.failed:
         first = report.failed_recordings[0]
         log.warning("%s: %s failed, first %s: %s", dataset, counted(report.failures), first.name, first.error)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Use one thread, as encoder processes do, so that the result does not depend on who encodes or how many cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _counted(keys: list[str]) -> str:

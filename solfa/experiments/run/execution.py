@@ -15,6 +15,7 @@ from solfa.environment.faults import disk_fault, memory_fault, traceback_note
 from solfa.environment.ranks import Rank, read_rank
 from solfa.environment.teams import Environment
 from solfa.errors import SolfaError
+from solfa.evaluate.clip_judge import ClipJudge
 from solfa.experiments.compose.settings import Settings, settle
 from solfa.experiments.processes.children import watch_parent
 from solfa.experiments.run.data import prepare_data
@@ -23,12 +24,14 @@ from solfa.solvers.experiment import Experiment, build_solver
 from solfa.solvers.watchers.log import LoggedStages
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.ui.clip_files import SampleWriter
+from solfa.ui.evidence_files import EvidenceWriter
 from solfa.ui.terminal.run_clock import RunShape
 from solfa.ui.terminal.training_view import TerminalWatcher
 from solfa.xp.failure import forget_failure, read_failure, record_failure
 from solfa.xp.layout import LAST, log_path
 from solfa.xp.lock import locked
 from solfa.xp.log_files import FILE_ONLY, log_to
+from solfa.xp.mirror import mirror_of, restore_folder, wait_until_restored
 from solfa.xp.provenance import read_software, record_start, spell_command
 
 logger = logging.getLogger(__name__)
@@ -48,6 +51,9 @@ def run_experiment(xp: XP, settings: Settings, environment: Environment) -> None
 
 def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> None:
     is_first = rank.rank == 0
+    if settings.cfg.checkpoint.mirror is not None:
+        bring_back = restore_folder if is_first else wait_until_restored
+        bring_back(mirror_of(settings.cfg.checkpoint.mirror, xp.sig), xp.folder)
     solver, cfg = settle(xp.folder, settings, xp.dora.exclude, write=is_first)
     log_to(xp.folder, rank.rank)
     overrides = " ".join(xp.argv) or "no overrides"
@@ -61,10 +67,14 @@ def _run(xp: XP, settings: Settings, environment: Environment, rank: Rank) -> No
         logger.info("%s has no Config class, so these keys are taken as they are: %s", solver.__name__, names)
     begun = Begun()
     try:
+        if is_first and not (xp.folder / LAST).is_file():
+            solver.check_start(cfg)
         cfg = prepare_data(cfg, xp.folder, environment, os.environ, is_first=is_first)
         watchers = make_watchers(cfg, xp.folder) if is_first else []
         provenance = {"experiment": xp.sig, "command": spell_command(sys.argv, Path.home()), **software.values()}
-        experiment = Experiment(xp.folder, xp.sig, Watchers([begun, *watchers]), provenance=provenance)
+        experiment = Experiment(
+            xp.folder, xp.sig, Watchers([begun, *watchers]), provenance=provenance, judge=ClipJudge()
+        )
         built = build_solver(solver, cfg, experiment)
         if is_first:
             data = {name: built.data_facts[name] for name in _DATA_FACTS if name in built.data_facts}
@@ -120,4 +130,4 @@ def make_watchers(cfg: SolverConfig, folder: Path) -> list[Watcher]:
     # The terminal first: it removes its bar before anything else writes there.
     terminal = TerminalWatcher(cfg.optim.epochs, shape=RunShape.of(cfg))
     shown = [terminal, LoggedStages(cfg.optim.epochs, on_terminal=False)]
-    return [*shown, SampleWriter(folder), *asked_for]
+    return [*shown, SampleWriter(folder), EvidenceWriter(folder), *asked_for]

@@ -15,9 +15,25 @@ _NO_CREDENTIALS = ("169.254.169.254", "169.254.170.2", "metadata.google.internal
 _SECRETS = re.compile("SECRET|TOKEN|PASSWORD|ACCESS_KEY|ACCOUNT_KEY|SAS", re.IGNORECASE)
 
 
+_AWAY = ("error sending request", "error decoding response body", "connection closed", "Connect", "timed out")
+"""What obstore says when a server goes away, before or while it answers."""
+
+
+class StoreAwayError(StoreError):
+    """The store does not answer, or says that it is not well: it may come back."""
+
+
 def bucket_fault(url: str, error: BaseException, environment: Mapping[str, str]) -> StoreError:
     """Say in one sentence what an error of obstore means for the store at `url`."""
-    return StoreError(f"{url}: {without_secrets(_sentence(url, str(error)), environment)}")
+    text = str(error)
+    is_away = _is_unreachable(text) or _first(_STATUS, text) in ("500", "502", "503", "504")
+    kind = StoreAwayError if is_away else StoreError
+    return kind(f"{url}: {without_secrets(_sentence(url, text), environment)}")
+
+
+def _is_unreachable(text: str) -> bool:
+    has_answered = _CODE.search(text) or _STATUS.search(text)
+    return not has_answered and any(mark in text for mark in _AWAY)
 
 
 def _sentence(url: str, text: str) -> str:
@@ -39,7 +55,7 @@ def _sentence(url: str, text: str) -> str:
         return f"{where} refuses these credentials ({code or status}); check them, and what they may do in {bucket}"
     if "MissingAccount" in text or "Account must be specified" in text:
         return "Azure needs the name of an account; set AZURE_STORAGE_ACCOUNT_NAME"
-    if "error sending request" in text or "Connect" in text or "timed out" in text:
+    if _is_unreachable(text):
         found = next((found for mark, found in _CONNECTIONS.items() if mark in text), "the connection failed")
         return f"{where} cannot be reached ({found}); check the network and AWS_ENDPOINT_URL, then run it again"
     reason = f"{status} {code}".strip() if status or code else text.partition("\n")[0][:200]

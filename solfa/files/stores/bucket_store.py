@@ -7,25 +7,28 @@ the environment of that process: a pickled store is its URL.
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from solfa.errors import ConfigError, StoreError
 from solfa.files.chunks import chunks
 from solfa.files.crash_points import crash_point
-from solfa.files.stores.bucket_faults import bucket_fault
+from solfa.files.stores.bucket_faults import StoreAwayError, bucket_fault
 from solfa.files.stores.credentials import s3_settings
 from solfa.files.stores.protocol import Entry
 from solfa.files.stores.scratch import scratch_path
 from solfa.files.stores.store_probe import StoreProbe
 
+T = TypeVar("T")
+
 KEYS_PER_PAGE = 1000
 CHUNK_BYTES = 4 << 20
 RETRY_SECONDS = 180.0
+PAUSE_SECONDS = 0.5
 """How long a store that was reached before may be away: servers restart, and networks come back."""
 _FIRST_RETRIES = 2
 """How often the first request is tried again: a mistyped address is answered soon."""
@@ -98,11 +101,11 @@ class BucketStore:
 
     def put_new(self, key: str, content: bytes | Path) -> bool:
         """Put an object unless there is one; return False if there is."""
-        with self._faults():
-            try:
-                self._obstore.put(self._client, key, content, mode="create")
-            except self._obstore.exceptions.AlreadyExistsError:
-                return False
+        try:
+            # Not tried again by the client: it cannot know whether the first try was a success. `create` can.
+            self._try(lambda client: self._obstore.put(client, key, content, mode="create"))
+        except self._obstore.exceptions.AlreadyExistsError:
+            return False
         return True
 
     def _holds(self, key: str, content: bytes | Path) -> bool:
@@ -116,21 +119,19 @@ class BucketStore:
             return all(file.read(len(chunk)) == chunk for chunk in self.stream(key))
 
     def replace(self, key: str, content: bytes | Path) -> None:
-        with self._faults():
-            self._obstore.put(self._client, key, content)
+        self._try(lambda client: self._obstore.put(client, key, content))
         if isinstance(content, Path):
             content.unlink(missing_ok=True)
 
     def read(self, key: str) -> bytes:
-        with self._faults():
-            return bytes(self._obstore.get(self._client, key).bytes())
+        return self._try(lambda client: bytes(self._obstore.get(client, key).bytes()))
 
     def read_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         if not ranges:
             return []
         starts, ends = [start for start, _ in ranges], [stop for _, stop in ranges]
-        with self._faults():
-            return [bytes(found) for found in self._obstore.get_ranges(self._client, key, starts=starts, ends=ends)]
+        found = self._try(lambda client: self._obstore.get_ranges(client, key, starts=starts, ends=ends))
+        return [bytes(content) for content in found]
 
     def stream(self, key: str) -> Iterator[bytes]:
         with self._faults():
@@ -139,14 +140,12 @@ class BucketStore:
 
     def head(self, key: str) -> Entry | None:
         try:
-            with self._faults():
-                return _entry(self._obstore.head(self._client, key))
+            return _entry(self._try(lambda client: self._obstore.head(client, key)))
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
-        with self._faults():
-            found = self._obstore.list_with_delimiter(self._client, folder or None)
+        found = self._try(lambda client: self._obstore.list_with_delimiter(client, folder or None))
         keys = [*(entry["path"] for entry in found["objects"]), *found["common_prefixes"]]
         return sorted(key.rpartition("/")[2] for key in keys)
 
@@ -170,11 +169,8 @@ class BucketStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         for some in chunks(keys, KEYS_PER_PAGE):
-            with self._faults():
-                try:
-                    self._obstore.delete(self._client, some)
-                except FileNotFoundError:
-                    continue
+            with suppress(FileNotFoundError):
+                self._try(partial(self._obstore.delete, paths=some))
 
     def temporary(self, name: str) -> Path:
         return scratch_path(name)
@@ -221,6 +217,21 @@ class BucketStore:
         except ImportError:
             raise ConfigError(f"{self.url}: object storage needs obstore: pip install 'solfa[s3]'") from None
         return obstore
+
+    def _try(self, call: Callable[[Any], T]) -> T:
+        """Call something of obstore; if a store that was reached before goes away meanwhile, try it again for a while.
+
+        The client tries again, too, but not what it cannot know the outcome of, such as half a put.
+        """
+        began = time.monotonic()
+        while True:
+            try:
+                with self._faults():
+                    return call(self._client)
+            except StoreAwayError:
+                if not self._is_reached or time.monotonic() - began > RETRY_SECONDS:
+                    raise
+                time.sleep(PAUSE_SECONDS)
 
     @contextmanager
     def _faults(self) -> Iterator[None]:

@@ -46,10 +46,10 @@ def version_number(etag: str) -> int:
 
 @final
 class ObjectReader:
-    """Reads bytes of an object at any position, ahead of whoever reads on."""
+    """Reads bytes of an object at any position, ahead of whoever reads on: `ahead_bytes` at once, if that is known."""
 
-    def __init__(self, file: ObjectFile, size_bytes: int) -> None:
-        self._file, self._size = file, size_bytes
+    def __init__(self, file: ObjectFile, size_bytes: int, ahead_bytes: int = 0) -> None:
+        self._file, self._size, self._ahead_bytes = file, size_bytes, ahead_bytes
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
         self._next_bytes = FIRST_BYTES
         self.fault: StoreError | None = None
@@ -80,7 +80,8 @@ class ObjectReader:
                 self._blocks.move_to_end(start)
                 return start, block
         reads_on = any(start + len(block) == position for start, block in self._blocks.items())
-        self._next_bytes = min(self._next_bytes * 2, LARGEST_BYTES) if reads_on else FIRST_BYTES
+        more = max(self._next_bytes * 2, self._ahead_bytes)
+        self._next_bytes = min(more, LARGEST_BYTES) if reads_on else FIRST_BYTES
         stop = min(position + max(count, self._next_bytes), self._size)
         try:
             (block,) = self._file.store.read_ranges(self._file.key, [(position, stop)])

@@ -35,13 +35,11 @@ def read_place(place: str | Path | BucketStore) -> Place:
     if scheme == "file":
         return _local(place)
     if scheme not in BUCKET_SCHEMES:
-        raise ConfigError(
-            f"{_without_secrets(place)}: expected a path or a URL that begins with s3://, gs://, az:// or file://"
-        )
+        raise ConfigError(f"{place}: expected a path or a URL that begins with s3://, gs://, az:// or file://")
     bucket, _, prefix = rest.partition("/")
     if "@" in bucket:
         raise ConfigError(
-            f"{_without_secrets(place)}: expected no credentials in a URL; set them in the environment, "
+            f"{place}: expected no credentials in a URL; set them in the environment, "
             "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     segments = prefix.removesuffix("/").split("/") if prefix else []
@@ -54,6 +52,12 @@ def expand_place(text: str) -> Place:
     """Read a place of a config, in which a path may begin with `~`."""
     place = read_place(text)
     return place.expanduser() if isinstance(place, Path) else place
+
+
+def expect_place(text: str) -> str:
+    """Refuse a URL that names no place, or has credentials in it; return what was typed."""
+    read_place(text)
+    return text
 
 
 def whole_place(place: Place) -> Place:
@@ -74,9 +78,3 @@ def _local(url: str) -> Path:
     if parts.netloc not in ("", "localhost") or not parts.path:
         raise ConfigError(f"{url}: expected a file of this machine, as in file:///data/music.solfa")
     return Path(unquote(parts.path))
-
-
-def _without_secrets(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

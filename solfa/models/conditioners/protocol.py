@@ -54,6 +54,15 @@ class LearnsVocabulary(Protocol):
         ...
 
 
+@runtime_checkable
+class SpellsTokens(Protocol):
+    """A conditioner that can write what it reads of a value."""
+
+    def spell(self, value: Any | None) -> str:
+        """Write the tokens of a value."""
+        ...
+
+
 class AttributeConfig(Config):
     """The settings that every kind of attribute has."""
 

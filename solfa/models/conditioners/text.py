@@ -26,6 +26,8 @@ class TextConfig(AttributeConfig):
     """A directory written by `save_pretrained`, or a Hub id: T5, BERT, MiniLM, a MusicGen checkpoint, …"""
     pool: Literal["tokens", "mean"] = "tokens"
     """Condition on every token, or on their mean (as sentence encoders are trained for)."""
+    project: bool = True
+    """Bring the encoder's vectors to the model's width; false takes them as they are, as Stable Audio does."""
     max_tokens: int = Field(default=256, ge=1)
     """Longer texts are cut; prepended texts are padded to this."""
     cache: str = "memory"
@@ -47,11 +49,21 @@ class TextConfig(AttributeConfig):
 class TextConditioner(nn.Module):
     """The vectors of a text's tokens. Only `output_proj`, MusicGen's `enc_to_dec_proj`, is trained and stored."""
 
+    output_proj: nn.Linear | nn.Identity
+    _place: Tensor
+    """Has the device and the dtype of the model."""
+
     def __init__(self, config: TextConfig, dim: int) -> None:
         super().__init__()
         self.config = config
         self.encoder = FrozenTextEncoder(config.encoder, config.max_tokens)
-        self.output_proj = nn.Linear(self.encoder.width, dim)
+        if not config.project and self.encoder.width != dim:
+            raise ConfigError(
+                f"text encoder {config.encoder}: project: false takes an encoder as wide as the model's conditions, "
+                f"{dim}, found {self.encoder.width}; set project: true"
+            )
+        self.output_proj = nn.Linear(self.encoder.width, dim) if config.project else nn.Identity()
+        self.register_buffer("_place", torch.zeros(0), persistent=False)
 
     def tokenize(self, values: Sequence[Any | None]) -> Tokens:
         """Return the token ids of every text, padded to the longest; an absent or blank text has none."""
@@ -62,14 +74,18 @@ class TextConditioner(nn.Module):
         ids = pad_sequence(rows, batch_first=True) if rows else torch.zeros(0, 0, dtype=torch.int64)
         return {"ids": ids, "mask": torch.arange(ids.shape[1]) < lengths[:, None]}
 
+    def spell(self, value: Any | None) -> str:
+        """Write a text as the encoder reads it, token by token."""
+        text = as_text(value, self.config.source)
+        return self.encoder.spell(text) if text else ""
+
     def embed(self, tokens: Tokens) -> Condition:
         places = zip(tokens["ids"].tolist(), tokens["mask"].sum(dim=1).tolist(), strict=True)
         texts = [tuple(ids[:count]) for ids, count in places]
         found = {ids: self._embedding(ids) for ids in dict.fromkeys(texts) if ids}
         hidden, lengths = self._padded([found.get(ids) for ids in texts])
-        weight = self.output_proj.weight
         mask = torch.arange(hidden.shape[1]) < lengths[:, None]
-        return keep(self.output_proj(hidden.to(weight.device, weight.dtype)), mask.to(weight.device))
+        return keep(self.output_proj(hidden.to(self._place)), mask.to(self._place.device))
 
     @cached_property
     def _cache(self) -> EmbeddingCache:
@@ -83,7 +99,7 @@ class TextConditioner(nn.Module):
         key = tokens_key(ids)
         embedding = self._cache.get(key)
         if embedding is None:
-            hidden = self.encoder.encode(ids, self.output_proj.weight.device)
+            hidden = self.encoder.encode(ids, self._place.device)
             pooled = hidden.mean(dim=0, keepdim=True) if self.config.pool == "mean" else hidden
             # Rounded before its first use, too: a run must not depend on what was in the cache when it started.
             embedding = pooled.to("cpu", DTYPES[self.config.cache_dtype])

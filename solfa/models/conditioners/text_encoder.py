@@ -9,6 +9,7 @@ on the batch; one by one, a text always has the same embedding, so a resumed run
 
 import logging
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,11 @@ class FrozenTextEncoder:
         cut: list[list[int]] = self._tokenizer(list(texts), truncation=True, max_length=limit)["input_ids"]
         return cut
 
+    def spell(self, text: str) -> str:
+        """Write a text as its tokens."""
+        (ids,) = self.tokenize([text])
+        return " ".join(map(str, self._tokenizer.convert_ids_to_tokens(ids)))
+
     @torch.no_grad()
     def encode(self, ids: Sequence[int], device: torch.device) -> Float[Tensor, "L W"]:
         """Compute the hidden states of one text in float32."""
@@ -77,6 +83,15 @@ class FrozenTextEncoder:
         with torch.autocast(device.type, enabled=False):
             hidden: Tensor = model(input_ids=row, attention_mask=torch.ones_like(row)).last_hidden_state[0]
         return hidden
+
+    def save_parts(self, encoder: Path, tokenizer: Path, max_tokens: int | None) -> tuple[str, str]:
+        """Write the model and its tokenizer, for texts of at most so many tokens; return the names of their classes."""
+        model: Any = self._model
+        model.save_pretrained(encoder)
+        words = copy(self._tokenizer)
+        words.model_max_length = max_tokens or words.model_max_length
+        words.save_pretrained(tokenizer)
+        return type(model).__name__, type(words).__name__
 
     @property
     def _text_config(self) -> Any:

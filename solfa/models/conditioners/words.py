@@ -84,6 +84,10 @@ class WordConditioner(nn.Module):
                 padded[at, place, : len(rows)] = torch.tensor(rows)
         return {"rows": padded}
 
+    def spell(self, value: Any | None) -> str:
+        """Write a text as the words that it counts as."""
+        return " ".join(self._words(as_text(value, self.config.source)))
+
     def embed(self, tokens: Tokens) -> Condition:
         rows = tokens["rows"].to(self.table.weight.device)
         there = rows >= 0

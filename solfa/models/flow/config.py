@@ -1,8 +1,9 @@
 """The size of a flow model: one of two networks of diffusers, its objective, and what it is told about time."""
 
+import math
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from solfa.config import Config
 from solfa.ops.noise_paths import Objective
@@ -42,6 +43,30 @@ class LogSnrTimes(Config):
 TimeDraw: TypeAlias = Annotated[UniformTimes | LogitNormalTimes | LogSnrTimes, Field(discriminator="kind")]
 
 
+class LengthShift(Config):
+    """A shift of times that grows with the length of a clip: its logarithm is linear in the number of frames."""
+
+    min_frames: int = Field(default=256, ge=1)
+    max_frames: int = Field(default=4096, ge=2)
+    min_shift: float = Field(default=1.65, gt=0)
+    """For clips of `min_frames` or fewer."""
+    max_shift: float = Field(default=3.16, gt=0)
+    """For clips of `max_frames` or more."""
+
+    @model_validator(mode="after")
+    def _has_a_range(self) -> "LengthShift":
+        if not self.min_frames < self.max_frames:
+            raise ValueError(f"expected min_frames below max_frames, found {self.min_frames} and {self.max_frames}")
+        return self
+
+    def at(self, num_frames: int) -> float:
+        """Return the shift for a clip of some length."""
+        along = (min(max(num_frames, self.min_frames), self.max_frames) - self.min_frames) / (
+            self.max_frames - self.min_frames
+        )
+        return math.exp((1 - along) * math.log(self.min_shift) + along * math.log(self.max_shift))
+
+
 class _NetworkConfig(Config):
     dim: int = Field(ge=8)
     num_layers: int = Field(ge=1)
@@ -53,8 +78,19 @@ class _NetworkConfig(Config):
     """Times above this are told as this."""
     times: TimeDraw = UniformTimes()
     """How times are drawn in training."""
-    time_shift: float = Field(default=1.0, gt=0)
+    time_shift: PositiveFloat | LengthShift = 1.0
     """Above 1, more of training and of generation is spent near noise, which long clips need."""
+    normalise: bool = True
+    """Bring every channel to the mean 0 and standard deviation 1 of the training data; published networks do not."""
+    context_tokens: int | None = Field(default=None, ge=1)
+    """Fill up the conditions to so many tokens, all of which are attended to, as published networks are trained.
+
+    None masks what is not there. With a number, a clip without any condition has a context of zeros, timing included.
+    """
+
+    def shift_at(self, num_frames: int) -> float:
+        """Return how far the times of a clip of some length are shifted."""
+        return self.time_shift.at(num_frames) if isinstance(self.time_shift, LengthShift) else self.time_shift
 
     @model_validator(mode="after")
     def _heads_fit(self) -> "_NetworkConfig":
@@ -76,6 +112,8 @@ class StableAudio3Config(_NetworkConfig):
     differential: bool = True
     """The difference of two attentions, in every layer."""
     ffn_ratio: float = Field(default=4.0, gt=0)
+    norm_eps: float = Field(default=1e-6, gt=0)
+    """What the norms of the layers add to a variance: 1e-6 in diffusers, 1e-5 by default in stable-audio-3."""
 
 
 class StableAudioOpenConfig(_NetworkConfig):

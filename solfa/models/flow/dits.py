@@ -30,6 +30,8 @@ class FlowConditions(NamedTuple):
     """False for padding."""
     timing: Float[Tensor, "B M C"]
     """One vector per name in `timing`."""
+    timing_heard: Bool[Tensor, "B"]
+    """Whether the timing is in the context, too; what is said for all frames alike has it always."""
     summed: Float[Tensor, "B C"]
     """For all frames alike; zeros if there is nothing."""
 
@@ -37,11 +39,17 @@ class FlowConditions(NamedTuple):
         """Put the timing behind the context: it counts for both."""
         known = self.context_mask.new_ones(self.timing.shape[:2])
         mask = torch.cat([self.context_mask, known], dim=1)
-        return torch.cat([self.context, self.timing], dim=1), attended(mask)
+        timing = self.timing * self.timing_heard[:, None, None]
+        return torch.cat([self.context, timing], dim=1), attended(mask)
 
 
 class Dit(Protocol):
     """A diffusion transformer."""
+
+    @property
+    def filler(self) -> Float[Tensor, "C"]:
+        """What stands for missing conditions, if they are filled up to one length."""
+        ...
 
     def embed_seconds(self, seconds: Float[Tensor, "B M"]) -> Float[Tensor, "B M C"]:
         """Embed the numbers in `timing`."""
@@ -76,13 +84,20 @@ class StableAudio3Dit(nn.Module):
             num_memory_tokens=config.num_memory_tokens,
             use_differential_attention=config.differential,
         )
-        # Stands in for missing words in published checkpoints, where texts have one length; here masks do that.
-        self.dit.prompt_padding_embedding.requires_grad_(False)
+        # Stands in for missing words where texts are filled up to one length; elsewhere masks do that.
+        self.dit.prompt_padding_embedding.requires_grad_(config.context_tokens is not None)
         for block in self.dit.transformer_blocks:
             block.self_attn.set_processor(_MaskedAttention())
+            for norm in (block.pre_norm, block.cross_attend_norm, block.ff_norm):
+                norm.eps = config.norm_eps
         self.seconds = nn.ModuleList(
             StableAudio3DurationEmbedder(output_dim=config.cond_dim, max_val=config.max_seconds) for _ in config.timing
         )
+
+    @property
+    def filler(self) -> Float[Tensor, "C"]:
+        padding: Tensor = self.dit.prompt_padding_embedding
+        return padding
 
     def embed_seconds(self, seconds: Float[Tensor, "B M"]) -> Float[Tensor, "B M C"]:
         vectors = [embed(column) for embed, column in zip(self.seconds, seconds.unbind(1), strict=True)]
@@ -171,6 +186,11 @@ class StableAudioOpenDit(nn.Module):
         self.seconds = nn.ModuleList(
             StableAudioNumberConditioner(config.cond_dim, 0.0, config.max_seconds) for _ in config.timing
         )
+
+    @property
+    def filler(self) -> Float[Tensor, "C"]:
+        weight: Tensor = self.dit.cross_attention_proj[0].weight
+        return weight.new_zeros(weight.shape[1])
 
     def embed_seconds(self, seconds: Float[Tensor, "B M"]) -> Float[Tensor, "B M C"]:
         return torch.cat([embed(column) for embed, column in zip(self.seconds, seconds.unbind(1), strict=True)], dim=1)

@@ -16,7 +16,7 @@ from torch import Tensor
 from solfa.config import Config
 from solfa.models.flow.dits import FlowConditions
 from solfa.models.flow.network import FlowNetwork, known_frames
-from solfa.ops.flow_samplers import Sampler, sample, time_grid
+from solfa.ops.flow_samplers import Grid, Sampler, log_snr_grid, sample, time_grid
 from solfa.ops.noise_paths import velocity_on_line
 
 
@@ -26,6 +26,12 @@ class FlowSampling(Config):
     sampler: Sampler = "euler"
     steps: int = Field(default=50, ge=1)
     """How many steps lead from noise to a clip."""
+    grid: Grid = "even"
+    """Where the steps are: `even` in time, moved by the model's `time_shift`, or even in `log_snr`."""
+    window_seconds: float | None = Field(default=None, gt=0)
+    """Longer clips are drawn in windows of this length; None is the length that the model was trained on."""
+    overlap: float = Field(default=0.25, gt=0, lt=1)
+    """The share of a window that it has in common with the one before."""
     guidance_scale: float = Field(default=1.0, ge=0)
     """How closely to follow the conditions; 1 is off."""
     guidance_from: float = Field(default=1.0, ge=0, le=1)
@@ -66,7 +72,7 @@ def clip_noise(generators: Sequence[torch.Generator], num_channels: int, num_fra
 
 
 @torch.inference_mode()
-def draw_latents(
+def draw_points(
     network: FlowNetwork,
     conditions: FlowConditions,
     without: FlowConditions,
@@ -74,26 +80,16 @@ def draw_latents(
     seeds: Sequence[int],
     settings: FlowSampling,
     start: Start = NOTHING,
-    on_step: Callable[[int, int], None] = lambda step, steps: None,
-) -> Float[Tensor, "B T Z"]:
-    """Draw one clip per seed; `without` are the conditions that guidance leads away from.
-
-    >>> import torch
-    >>> from solfa.models import ConditionsConfig, FlowSampling, StableAudio3Config, build_flow, draw_latents
-    >>> config = StableAudio3Config(kind="stable_audio_3", dim=32, num_layers=1, num_heads=2, cond_dim=8)
-    >>> network = build_flow(config, ConditionsConfig(), num_channels=4).eval()
-    >>> seconds = torch.tensor([[0.0, 2.0], [0.0, 2.0]])  # where each clip begins, and how long it is
-    >>> nothing = network.told(network.conditioners.null(2), seconds)
-    >>> draw_latents(network, nothing, nothing, num_frames=16, seeds=[0, 1], settings=FlowSampling(steps=2)).shape
-    torch.Size([2, 16, 4])
-    """
+    on_step: Callable[[int], None] = lambda step: None,
+) -> Float[Tensor, "B Z T"]:
+    """Draw one clip per seed, normalised; `without` are the conditions that guidance leads away from."""
     device = network.mean.device
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     new_noise = partial(_noise_on, device, generators, network.num_channels, num_frames)
     noise = new_noise()
     if start.strength == 0 and start.init is not None:
-        return network.restored(_kept(start, start.init))
-    times = time_grid(settings.steps, start.strength, network.config.time_shift)
+        return _kept(start, start.init)
+    times = _times(network, settings, start.strength, num_frames)
     begin = times[0]
     points = noise if start.init is None else (1 - begin) * start.init + begin * noise
     heard = None
@@ -109,10 +105,36 @@ def draw_latents(
         there = (1 - time) * start.given + time * noise
         return torch.where(start.given_mask[:, None], there, points)
 
-    def report(step: int) -> None:
-        on_step(step, settings.steps)
+    return sample(velocity, points, times, settings.sampler, new_noise, known, on_step)
 
-    return network.restored(sample(velocity, points, times, settings.sampler, new_noise, known, report))
+
+def draw_latents(
+    network: FlowNetwork,
+    conditions: FlowConditions,
+    without: FlowConditions,
+    num_frames: int,
+    seeds: Sequence[int],
+    settings: FlowSampling,
+    start: Start = NOTHING,
+) -> Float[Tensor, "B T Z"]:
+    """Draw the latents of one clip per seed; `without` are the conditions that guidance leads away from.
+
+    >>> import torch
+    >>> from solfa.models import ConditionsConfig, FlowSampling, StableAudio3Config, build_flow, draw_latents
+    >>> config = StableAudio3Config(kind="stable_audio_3", dim=32, num_layers=1, num_heads=2, cond_dim=8)
+    >>> network = build_flow(config, ConditionsConfig(), num_channels=4).eval()
+    >>> seconds = torch.tensor([[0.0, 2.0], [0.0, 2.0]])  # where each clip begins, and how long it is
+    >>> nothing = network.told(network.conditioners.null(2), seconds)
+    >>> draw_latents(network, nothing, nothing, num_frames=16, seeds=[0, 1], settings=FlowSampling(steps=2)).shape
+    torch.Size([2, 16, 4])
+    """
+    return network.restored(draw_points(network, conditions, without, num_frames, seeds, settings, start))
+
+
+def _times(network: FlowNetwork, settings: FlowSampling, begin: float, num_frames: int) -> list[float]:
+    if settings.grid == "log_snr":
+        return log_snr_grid(settings.steps, begin)
+    return time_grid(settings.steps, begin, network.config.shift_at(num_frames))
 
 
 def _noise_on(

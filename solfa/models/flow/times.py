@@ -11,9 +11,9 @@ from solfa.ops.noise_paths import Objective, normal_quantile, shifted
 
 
 def training_times(
-    fractions: Float[Tensor, "B"], draw: TimeDraw, objective: Objective, shift: float
+    fractions: Float[Tensor, "B"], draw: TimeDraw, objective: Objective, shift: float | Float[Tensor, "B"]
 ) -> Float[Tensor, "B"]:
-    """Turn uniform numbers into times with the distribution that a config asks for."""
+    """Turn uniform numbers into times with the distribution that a config asks for, shifted for all or for each."""
     return shifted(_times(fractions, draw, objective), shift)
 
 

@@ -24,6 +24,9 @@ class ConditionedLM(nn.Module):
         logits: Tensor = self.lm(inputs, conditions)
         return logits
 
+    def open_to_adapters(self) -> nn.Module:
+        return self.lm
+
 
 def build_conditioned_lm(
     model: CodecLMConfig,

@@ -26,7 +26,7 @@ from solfa.models.lm.musicgen_names import (
 from solfa.models.lm.network import CodecLM, CodecLMConfig
 from solfa.nn.positions import sinusoids
 from solfa.pretrained.account import check_tensors
-from solfa.pretrained.directory import copy_beside, read_config, write_checkpoint
+from solfa.pretrained.directory import CONFIG, copy_beside, read_config, write_checkpoint
 from solfa.pretrained.hub import local_directory
 from solfa.pretrained.tensors import TensorFiles
 
@@ -122,6 +122,20 @@ def load_musicgen(location: str | Path, *, revision: str | None = None, dropout:
         report,
         checkpoint.is_whole,
     )
+
+
+def is_musicgen_location(location: str) -> bool:
+    """Say whether a text could name a MusicGen: a folder with a config of one, or a Hub id; nothing is downloaded."""
+    folder = Path(location).expanduser()
+    if folder.is_dir():
+        return (folder / CONFIG).is_file() and str(read_config(folder).get("model_type")).startswith("musicgen")
+    return not folder.exists() and not location.startswith("//sig/") and "musicgen" in location
+
+
+def check_musicgen(location: str | Path) -> None:
+    """Refuse a MusicGen that cannot be loaded, by its config alone."""
+    checkpoint = _find(location, None)
+    checkpoint.decoder.lm_config(checkpoint.where)
 
 
 def save_musicgen(

@@ -109,8 +109,15 @@ class MoT(nn.Module):
         if isinstance(text, TextPrefix):
             hidden = self.hidden(inputs, text)
         else:
-            hidden = self.forward_joint(text_then_audio(text.ids, text.lengths, inputs)).audio
+            parts = self.forward_joint(text_then_audio(text.ids, text.lengths, inputs))
+            # What text alone reads adds nothing; but processes wait for the gradient of every adapted layer.
+            hidden = parts.audio + 0.0 * parts.text.sum() if self.base.is_adapted else parts.audio
         return self.vocabulary.frame_logits(hidden, steps_of(layout, codes.shape[2]))
+
+    def open_to_adapters(self) -> nn.Module:
+        """Let adapters into the text model; what it made of texts before no longer counts."""
+        self.base.is_adapted = True
+        return self.base.model  # type: ignore[no-any-return]
 
     def forward_joint(self, sequence: MixedSequence) -> Parts:
         """Run text and audio in any order as one sequence; return what the heads of each kind read."""

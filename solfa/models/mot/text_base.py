@@ -1,5 +1,7 @@
 """The frozen text model: loaded once, never trained, never stored, never a submodule of what is trained.
 
+Only an adapter changes that: then it is a part of the network that the adapter is on, and still not stored.
+
 Its own forward pass handles all text. Audio needs its layers' projections, its rotary angles (with whatever scaling its
 config sets), and the keys and values it stores for a text.
 """
@@ -48,7 +50,7 @@ class BaseSizes(NamedTuple):
 
 
 class FrozenLM:
-    """A text model that is used but never trained.
+    """A text model that is used but never trained, unless through an adapter.
 
     Deliberately not a module, so that its weights are in nobody's state dict or parameters.
     """
@@ -57,6 +59,8 @@ class FrozenLM:
         self.model: Any = model.eval().requires_grad_(False)
         self.tokenizer, self.fingerprint, self.location = tokenizer, fingerprint, location
         self.sizes = _sizes(model.config, location)
+        self.is_adapted = False
+        """Whether an adapter changes what it makes of a text."""
         self._reported = False
 
     @property

@@ -57,6 +57,10 @@ class Texts:
         filled = self.config.template.replace(_SLOT, told) if told else ""
         return self.base.tokenize(filled, self.config.max_tokens)
 
+    def spell(self, text: Text) -> str:
+        """Write a text as the base reads it, token by token."""
+        return " ".join(map(str, self.base.tokenizer.convert_ids_to_tokens(self.tokenize(text))))
+
     def prefix(self, texts: Sequence[Text], *, guided: bool = False) -> TextPrefix:
         """Return what audio attends to in each text; `guided` adds the empty text."""
         rows = [self._kept(self.tokenize(text)) for text in texts]
@@ -75,6 +79,8 @@ class Texts:
         return open_cache(self.config.cache, f"{base}-kv-{self.config.cache_dtype}")
 
     def _kept(self, ids: Sequence[int]) -> Float[Tensor, "parts H L E"]:
+        if self.base.is_adapted:
+            return self.base.keys_and_values(ids)  # which another adapter, or a further update, changes
         sizes = self.base.sizes
         key = tokens_key(ids)
         found = self._cache.get(key)

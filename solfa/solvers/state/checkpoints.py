@@ -11,12 +11,14 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-from solfa.errors import ConfigError, StoreError
+from solfa.errors import ConfigError
+from solfa.generate.base_weights import BaseWeights, read_base
 from solfa.pretrained.origin import Origin, origin
 from solfa.pretrained.tensors import weights_sha256
 from solfa.solvers.config import SolverConfig
@@ -27,8 +29,11 @@ from solfa.solvers.loop.randomness import random_state, restore_random_state
 from solfa.solvers.loop.stage_loaders import go_to, position_of
 from solfa.solvers.optim.ema import Ema
 from solfa.solvers.optim.schedules import Schedule
+from solfa.solvers.state.adapter_base import attached_to
 from solfa.solvers.state.registry import Registry
 from solfa.xp.layout import BEST, LAST, copied_epochs, copy_path
+from solfa.xp.mirror import Progress, mirror_of, restore_folder
+from solfa.xp.mirroring import Mirroring
 from solfa.xp.state_file import read_state, remove_leftovers, superfluous, write_state
 
 if TYPE_CHECKING:
@@ -83,6 +88,9 @@ class Persistence:
         self._best: dict[str, Any] = {"epoch": 0, "value": math.inf}
         self._started_from: Origin | None = None
         self._saved_at = time.monotonic()
+        place = kept.cfg.checkpoint.mirror
+        self._mirror = None if place is None else mirror_of(place, kept.experiment.signature)
+        self._mirroring = Mirroring(self._mirror, self._folder) if self._mirror and kept.is_first_rank else None
 
     def is_due(self) -> bool:
         """Say whether enough time has passed to save within an epoch."""
@@ -115,8 +123,18 @@ class Persistence:
         }
         if kept.is_first_rank:
             write_state(self._folder / LAST, state)
+            self.mirror(position)
         kept.fabric.barrier()
         self._saved_at = time.monotonic()
+
+    def mirror(self, position: RunPosition) -> None:
+        """Let what is new in the folder be copied to the mirror, if there is one."""
+        if self._mirroring is not None:
+            self._mirroring.update(Progress(position.epoch, position.num_updates))
+
+    def mirroring(self) -> AbstractContextManager[object]:
+        """Copy until the end of the context; everything has been copied then."""
+        return self._mirroring or nullcontext()
 
     def keep_copy(self, epoch: int) -> None:
         """Copy the last state if this epoch is to be kept, and remove surplus copies."""
@@ -160,12 +178,15 @@ class Persistence:
         kept, own = self._kept, self._folder / LAST
         if kept.is_first_rank:
             remove_leftovers(self._folder)
+        self._bring_back()
         if own.exists():
             position = self._resume(read_state(own))
+            self._begin_mirroring(Progress(position.epoch, position.num_updates))
             updates = f" after {position.num_updates} updates" if position.num_updates else ""
             where = f"epoch {position.epoch}{updates}"
             logger.info("resuming %s from its folder %s at %s", kept.experiment.signature, self._folder, where)
             return position
+        self._begin_mirroring(None)
         if kept.cfg.continue_from is not None:
             self._continue_from(kept.cfg.continue_from)
         elif kept.cfg.execute_only is not None:
@@ -174,6 +195,28 @@ class Persistence:
                 f"{self._folder}; train it first, or set continue_from"
             )
         return None
+
+    def _bring_back(self) -> None:
+        """Fetch the folder from its mirror if it is gone; all processes wait for the first."""
+        if self._mirror is None:
+            return
+        if self._kept.is_first_rank:
+            restore_folder(self._mirror, self._folder)
+        self._kept.fabric.barrier()
+
+    def _begin_mirroring(self, progress: Progress | None) -> None:
+        if self._mirroring is not None:
+            self._mirroring.begin(progress)
+
+    @property
+    def started_from(self) -> Origin | None:
+        """The weights that the run started from; None if it started from scratch."""
+        return self._started_from
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch with the best weights so far; 0 before the first."""
+        return int(self._best["epoch"])
 
     def _resume(self, state: Mapping[str, Any]) -> RunPosition:
         kept = self._kept
@@ -196,13 +239,14 @@ class Persistence:
         return RunPosition(state["epoch"], state["num_updates"], list(state["history"]), averages)
 
     def _continue_from(self, location: str) -> None:
-        path = Path(location).expanduser()
+        attached = attached_to(self._registry.modules)
+        if attached is not None:
+            self._started_from = attached.base  # loaded when the network was built
+            return
         keep = self._kept.cfg.continue_keep
-        if path.is_dir() and ((path / LAST).exists() or (path / BEST).exists()):
-            path = path / (LAST if keep or not (path / BEST).exists() else BEST)
-        state = self._own_state(path)
-        if state is not None:
-            self._take_over(path, state, keep)
+        found = read_base(location, wants_last=bool(keep), reads_files=self._kept.reads_files)
+        if found is not None:
+            self._take_over(found, keep)
         elif keep:
             raise ConfigError(f"continue_keep: {location} is not an experiment's checkpoint; leave out {keep}")
         else:
@@ -211,18 +255,8 @@ class Persistence:
         tensors = {name: value for name, value in weights.items() if isinstance(value, Tensor)}
         self._started_from = origin(location, weights_sha256(tensors))
 
-    def _own_state(self, path: Path) -> dict[str, Any] | None:
-        """Read a checkpoint of ours; None if it is something for the solver to load."""
-        if not path.is_file():
-            return None
-        try:
-            return read_state(path)
-        except StoreError:
-            if self._kept.reads_files:
-                return None
-            raise
-
-    def _take_over(self, path: Path, state: Mapping[str, Any], keep: tuple[str, ...]) -> None:
+    def _take_over(self, found: BaseWeights, keep: tuple[str, ...]) -> None:
+        path, state = found
         wanted = {*self._registry.modules, *(self._registry.optimizers if "optimizer" in keep else ())}
         taken = [name for name in state["states"] if name in wanted]
         self._registry.load({name: state["states"][name] for name in taken}, taken)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from solfa.errors import ConfigError
+from solfa.models.adapters.attachment import adapter_of, load_adapter, stored_adapter
 from solfa.solvers.fabric.wrappers import is_wrapped_optimizer, unwrapped
 from solfa.xp.state_file import load_module
 
@@ -32,7 +33,8 @@ def state_of(value: Any, sharded_by: nn.Module | None = None) -> Any:
 
         return gather_module(value)
     if isinstance(value, nn.Module):
-        return unwrapped(value).state_dict()
+        network = unwrapped(value)
+        return network.state_dict() if adapter_of(network) is None else stored_adapter(network)
     if is_wrapped_optimizer(value) and sharded_by is not None:
         from solfa.solvers.fabric.full_state import gather_optimizer
 
@@ -46,6 +48,8 @@ def load_state(name: str, value: Any, state: Any, sharded_by: nn.Module | None =
         from solfa.solvers.fabric.full_state import scatter_module
 
         scatter_module(value, state)
+    elif isinstance(value, nn.Module) and adapter_of(unwrapped(value)) is not None:
+        load_adapter(unwrapped(value), state, name)
     elif isinstance(value, nn.Module):
         load_module(name, unwrapped(value), state)
     elif is_wrapped_optimizer(value) and sharded_by is not None:
@@ -113,6 +117,10 @@ class Registry:
     def best_states(self) -> dict[str, Any]:
         """Return the state of the attributes that are kept from the best epoch."""
         return {name: state_of(self._attribute(name)) for name in self.best}
+
+    def network_states(self) -> dict[str, Any]:
+        """Return the states of the networks that people use: those with a best epoch, or all."""
+        return {name: state_of(self._attribute(name)) for name in self.best or self.modules}
 
     @contextmanager
     def swapped(self, states: Mapping[str, Any]) -> Iterator[None]:

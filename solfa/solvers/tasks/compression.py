@@ -20,6 +20,7 @@ from solfa.codecs.catalogue import load_codec
 from solfa.codecs.families.quantized import WaveformCodec
 from solfa.config import Config
 from solfa.data.batching.collation import Batch
+from solfa.data.sources.stage_source import OpenedSource
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.models.codec.bottlenecks import Rvq
@@ -33,6 +34,7 @@ from solfa.ops.audio_metrics import codebook_perplexity, codebook_usage, count_c
 from solfa.ops.loss_balance import BalancerConfig, loss_of_gradient
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
 from solfa.solvers.fabric.wrappers import unwrapped
+from solfa.solvers.judge import ClipPairs, judged_size
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import AnyOptimizer, build_optimizer
 from solfa.solvers.plan.outline import Outline
@@ -143,11 +145,18 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         return self._with_codebooks("valid")
 
     def evaluate(self) -> Metrics:
-        return self._with_codebooks("evaluate")
+        means = self._with_codebooks("evaluate")
+        return {**means, **self.judged(means)}
+
+    def clips_to_judge(self) -> ClipPairs:
+        """Reconstruct the first clips of the evaluate dataset, beside their originals."""
+        clips = self._pairs(self.sources["evaluate"], *judged_size(self.cfg.evaluate))
+        return ClipPairs(clips[1::2], clips[::2])
 
     def generate(self) -> Metrics:
         """Reconstruct the first clips of the generate dataset, next to their originals."""
-        clips = list(self._pairs()) if self.is_first_rank else []
+        wanted = self.cfg.generate
+        clips = self._pairs(self.sources["generate"], wanted.num_clips, wanted.seconds) if self.is_first_rank else []
         if self.is_first_rank:
             self.experiment.watcher.clips("generate", self.epoch, clips)
         return {"clips": len(clips) / 2}
@@ -228,13 +237,12 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
             metrics |= {f"perplexity_q{k + 1}": float(value) for k, value in enumerate(perplexity)}
         return metrics
 
-    def _pairs(self) -> list[GeneratedClip]:
-        source, wanted = self.sources["generate"], self.cfg.generate
+    def _pairs(self, source: OpenedSource, num_clips: int, seconds: float) -> list[GeneratedClip]:
         rate = self.cfg.model.sample_rate
         clips = []
-        for index in range(min(wanted.num_clips, len(source))):
+        for index in range(min(num_clips, len(source))):
             clip = source[index]
-            array = torch.from_numpy(clip.array[: round(wanted.seconds * rate)].astype(np.int64))[None].to(self.device)
+            array = torch.from_numpy(clip.array[: round(seconds * rate)].astype(np.int64))[None].to(self.device)
             audio = self._waveform(array, torch.ones(array.shape[:2], dtype=torch.bool, device=self.device))
             decoded = self.codec.decode(self.codec.encode(audio), audio.shape[-1])
             for name, sound in (("original", audio), ("decoded", decoded)):

@@ -7,7 +7,7 @@ processes learns the same. Validation has its own, the same in every epoch, so t
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,27 +18,43 @@ from torch import Tensor
 
 from solfa.config import Config
 from solfa.data.batching.collation import Batch
+from solfa.data.batching.modes import Pad
 from solfa.data.sources.stage_source import OpenedSource
 from solfa.data.stable_random import stable_key
+from solfa.errors import ConfigError
 from solfa.generate.data_codec import DataCodec, check_decoding, latents_array
+from solfa.generate.latent_likelihood import latent_bits
 from solfa.generate.latent_model import LatentModel, num_means
+from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.flow.config import FlowModelConfig
 from solfa.models.flow.generation import FlowSampling
 from solfa.models.flow.latents import channel_scale, posterior_draw
 from solfa.models.flow.network import FlowNetwork, build_flow, known_frames
+from solfa.models.flow.published import load_published, read_published
 from solfa.models.flow.times import training_times
 from solfa.ops.noise_paths import noised, target
 from solfa.solvers.config import SolverConfig, StageConfig
 from solfa.solvers.fabric.wrappers import unwrapped
+from solfa.solvers.judge import judged_size
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.expected_loss import ExpectedLoss, flow_bars
 from solfa.solvers.plan.outline import Outline
 from solfa.solvers.standard import StandardSolver
-from solfa.solvers.tasks.shared_conditions import condition_rows, described_requests, expect_columns, refuse_packing
+from solfa.solvers.tasks.shared_codecs import expect_codecs
+from solfa.solvers.tasks.shared_conditions import (
+    condition_rows,
+    described_requests,
+    expect_columns,
+    refuse_packing,
+    spelled_conditions,
+)
 
 logger = logging.getLogger(__name__)
 
+BITS_CLIPS = 8
+"""Each takes as long as generating it many times."""
 SCALE_CLIPS = 4096
 """So many clips, evenly spaced, say what the scale of all latents is."""
 
@@ -96,6 +112,12 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
 
     Config: ClassVar[type[SolverConfig]] = FlowSolverConfig
     Generator = LatentModel
+    reads_files: ClassVar[bool] = True
+
+    @classmethod
+    def check_start(cls, cfg: FlowSolverConfig) -> None:
+        """Refuse codecs of codes."""
+        expect_codecs(cfg.dset, "latents", "a flow model")
 
     def build_model(self) -> None:
         """Size the model to the data, and measure the scale of its latents."""
@@ -103,9 +125,14 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         self.array = latents_array(self.data_facts)
         refuse_packing(cfg.dataset)
         self.model = self._build_network()
-        scale = channel_scale(_some_arrays(self.sources["train"]), self.num_channels)
-        self.model.mean.copy_(scale.mean[:, None])
-        self.model.std.copy_(scale.std[:, None])
+        if cfg.model.normalise:
+            scale = channel_scale(_some_arrays(self.sources["train"]), self.num_channels)
+            self.model.mean.copy_(scale.mean[:, None])
+            self.model.std.copy_(scale.std[:, None])
+        self.model.trained_frames.fill_(self._row_frames())
+        if not cfg.inpainting.segments + cfg.inpainting.beginnings:
+            self.model.hear_nothing()
+        self.add_adapter()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
@@ -147,10 +174,52 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         requests = described_requests(self.sources["generate"], wanted.num_clips, wanted.seconds, columns, seed)
         return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
 
+    def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
+        source, columns = self.sources["evaluate"], self.cfg.conditioner.sources
+        return described_requests(source, num_clips, seconds, columns, (self.cfg.seed, self.epoch))
+
+    def judged_generator(self) -> LatentModel:
+        return self.generator()
+
+    def bits_per_second(self, means: Metrics) -> float:
+        """Count the bits of some clips of the evaluate dataset along the probability flow."""
+        num_clips, seconds = judged_size(self.cfg.evaluate)
+        generator, source = self.generator(), self.sources["evaluate"]
+        length = max(1, round(seconds * self.array.frame_rate))
+        requests = self.judged_requests(min(num_clips, BITS_CLIPS), seconds)
+        bits, frames = 0.0, 0
+        for index, request in enumerate(requests):
+            latents = torch.from_numpy(source[index].array[:length, : self.num_channels].astype(np.float32))
+            bits += latent_bits(generator, latents, None, request.conditions, seed=self.cfg.seed).bits
+            frames += len(latents)
+            self.stop_if_asked()
+        return bits * self.array.frame_rate / frames
+
     def generator(self) -> LatentModel:
         """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""
         data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), latents_array(self.data_facts))
         return LatentModel(self.network, data_codec, self.cfg.generate.sampling)
+
+    def load_pretrained(self, location: str) -> str:
+        """Start from a pipeline of diffusers or a model of stable-audio-tools; its latents keep their scale."""
+        published = read_published(location.removeprefix("//pretrained/"))
+        if published.num_channels != self.num_channels:
+            raise ConfigError(
+                f"dset: {location} draws latents of {published.num_channels} channels, found {self.num_channels}; "
+                "encode the audio with its autoencoder"
+            )
+        if changes := _changes(self.cfg.model, published.settings):
+            raise ConfigError(f"model: {location} is another network; to continue from it, add {' '.join(changes)}")
+        return load_published(self.network, published, location)
+
+    def expected_losses(self) -> list[ExpectedLoss]:
+        return flow_bars(self.cfg.model, self.cfg.model.shift_at(self._row_frames()))
+
+    def model_input(self, batch: Batch) -> Tensor:
+        return self.network.normalised(batch.arrays[..., : self.num_channels]).transpose(1, 2)
+
+    def conditions_as_read(self, batch: Batch) -> list[dict[str, str]]:
+        return spelled_conditions(self.cfg.conditioner, self.network.conditioners, batch)
 
     @property
     def network(self) -> FlowNetwork:
@@ -168,6 +237,12 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         cfg = self.cfg
         return build_flow(cfg.model, cfg.conditioner, self.num_channels, self.sources["train"].values)
 
+    def _row_frames(self) -> int:
+        """Count the frames of the longest row."""
+        rows = self.cfg.dataset.rows("train", self.sources["train"]) if self.cfg.dataset is not None else None
+        longest = int(self.sources["train"].num_frames.max())
+        return longest if rows is None or isinstance(rows, Pad) else min(longest, rows.num_frames)
+
     def _error(self, batch: Batch, tokens: Any, draws: Draws, fractions: Float[Tensor, "B"]) -> Float[Tensor, ""]:
         """Sum the squared errors over frames and channels."""
         network, model = self.network, self.cfg.model
@@ -176,7 +251,8 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
         if self.array.width > self.num_channels:
             latents = posterior_draw(latents, draws.posterior) if self.is_training else latents.chunk(2, dim=-1)[0]
         data = network.normalised(latents) * mask[:, None]
-        times = training_times(fractions, model.times, model.objective, model.time_shift)
+        shifts = fractions.new_tensor([model.shift_at(count) for count in batch.num_frames.tolist()])
+        times = training_times(fractions, model.times, model.objective, shifts)
         points = noised(data, draws.noise, times, model.objective)
         known = known_frames(data, draws.given) if network.hears_known else None
         some_missing = None if bool(mask.all()) else mask
@@ -216,6 +292,22 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
             torch.stack(posterior).to(device),
             torch.stack(given).to(device),
         )
+
+
+def _changes(model: FlowModelConfig, settings: Mapping[str, Any]) -> list[str]:
+    """Spell what would have to be set for a model to be a published one."""
+    own = model.model_dump()
+    # A width that is not set is that of the conditions.
+    own["cross_dim"] = own.get("cross_dim") or own["cond_dim"]
+    found = {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
+    wanted = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+    if found["kind"] != wanted["kind"]:
+        return [f"model=flow/{wanted['kind']}"]
+    return [
+        f"model.{name}={str(value).replace(' ', '')}" if isinstance(value, list) else f"model.{name}={value}"
+        for name, value in wanted.items()
+        if found.get(name) != value
+    ]
 
 
 def _given(fractions: list[float], num_frames: int, num_columns: int, shares: InpaintingConfig) -> Bool[Tensor, "T"]:

@@ -2,29 +2,40 @@
 
 from typing import ClassVar
 
-from torch import nn
-
 from solfa.data.batching.collation import Batch
 from solfa.data.batching.modes import Pad
 from solfa.generate.data_codec import DataCodec, check_decoding, codes_array
 from solfa.generate.language_model import LanguageModel
+from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.conditioners.text import TextConditioner
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.costs import kept_floats, operations
-from solfa.models.lm.musicgen import load_musicgen
-from solfa.models.lm.musicgen_export import text_conditioner
+from solfa.models.lm.musicgen import check_musicgen, is_musicgen_location
 from solfa.models.lm.network import CodecLMConfig, cross_entropy, inputs_and_targets
 from solfa.pretrained.origin import Origin, origin
 from solfa.solvers.config import SolverConfig
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.expected_loss import ExpectedLoss, uniform_guess
 from solfa.solvers.plan.outline import FLOAT_BYTES, Outline
 from solfa.solvers.standard import StandardSolver
-from solfa.solvers.tasks.shared_codes import CodesGenerateConfig, descend, requests_like, with_perplexity
-from solfa.solvers.tasks.shared_conditions import condition_rows, expect_columns, refuse_packing
-from solfa.xp.state_file import load_module
+from solfa.solvers.tasks.shared_codecs import expect_codecs, refuse_scales
+from solfa.solvers.tasks.shared_codes import (
+    CodesGenerateConfig,
+    code_bits_per_second,
+    descend,
+    requests_like,
+    with_perplexity,
+)
+from solfa.solvers.tasks.shared_conditions import (
+    condition_rows,
+    described_requests,
+    expect_columns,
+    refuse_packing,
+    spelled_conditions,
+)
 
 
 class LMConfig(SolverConfig):
@@ -43,6 +54,13 @@ class LMSolver(StandardSolver[LMConfig]):
     Config: ClassVar[type[SolverConfig]] = LMConfig
     Generator = LanguageModel
 
+    @classmethod
+    def check_start(cls, cfg: LMConfig) -> None:
+        """Refuse codecs that a language model cannot learn from, and MusicGens that it cannot start from."""
+        expect_codecs(cfg.dset, "codes", "a language model")
+        if cfg.continue_from is not None and is_musicgen_location(cfg.continue_from):
+            check_musicgen(cfg.continue_from.removeprefix("//pretrained/"))
+
     def build_model(self) -> None:
         """Size the model to the data, and build its conditioners from the config."""
         cfg = self.cfg
@@ -50,12 +68,15 @@ class LMSolver(StandardSolver[LMConfig]):
         if cfg.conditioner.conditioners:
             refuse_packing(cfg.dataset)
         self.model = self._build_network()
+        self.add_adapter()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
         self.register_ema("model")
         if cfg.generate.every is not None:
-            check_decoding(self.generator().codec, self.array)
+            codec = self.generator().codec
+            refuse_scales(codec, "a language model", "train on a dataset of another codec, such as encodec_32khz")
+            check_decoding(codec, self.array)
 
     def outline(self) -> Outline:
         self.array = codes_array(self.data_facts)
@@ -97,6 +118,16 @@ class LMSolver(StandardSolver[LMConfig]):
         requests = requests_like(source, self.cfg.generate, self.array.frame_rate, columns, (self.cfg.seed, self.epoch))
         return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
 
+    def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
+        source, columns = self.sources["evaluate"], self.cfg.conditioner.sources
+        return described_requests(source, num_clips, seconds, columns, (self.cfg.seed, self.epoch))
+
+    def judged_generator(self) -> LanguageModel:
+        return self.generator()
+
+    def bits_per_second(self, means: Metrics) -> float:
+        return code_bits_per_second(means, self.array)
+
     def generator(self) -> LanguageModel:
         """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""
         data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), self.array)
@@ -104,18 +135,14 @@ class LMSolver(StandardSolver[LMConfig]):
 
     def load_pretrained(self, location: str) -> str:
         """Start from a MusicGen checkpoint in transformers' layout: a directory or a Hub id."""
-        loaded = load_musicgen(location.removeprefix("//pretrained/"))
-        load_module("model.lm", self.network.lm, loaded.model.state_dict())
-        told = f"loaded the language model from {location}"
-        if loaded.text_projection is not None:
-            text_conditioner(self.network, location).output_proj.load_state_dict(loaded.text_projection)
-            told += " and its text projection"
-        elif loaded.is_whole:
-            # Its text encoder has the decoder's width, so there is no projection between them.
-            projection = text_conditioner(self.network, location).output_proj
-            nn.init.eye_(projection.weight)
-            nn.init.zeros_(projection.bias)
-        return told + "; everything else starts fresh"
+        return self.generator().load_pretrained(location)
+
+    def expected_losses(self) -> list[ExpectedLoss]:
+        assert self.array.codebook_size is not None
+        return [uniform_guess(self.array.codebook_size)]
+
+    def conditions_as_read(self, batch: Batch) -> list[dict[str, str]]:
+        return spelled_conditions(self.cfg.conditioner, self.network.conditioners, batch)
 
     def frozen_parts(self) -> dict[str, Origin]:
         """Name the text encoders."""

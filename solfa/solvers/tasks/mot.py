@@ -1,6 +1,7 @@
 """Train audio experts on a frozen text model: captions before codes, cross-entropy of the codes alone."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from solfa.data.batching.collation import Batch
 from solfa.data.batching.stage_batches import Batching
 from solfa.errors import ConfigError
 from solfa.generate.data_codec import DataCodec, check_decoding, codes_array
+from solfa.generate.request import ClipRequest
 from solfa.generate.text_model import TEXT, TextModel
 from solfa.models.conditioners.text import as_text
 from solfa.models.lm.codes_shape import of_codes
@@ -24,14 +26,16 @@ from solfa.solvers.config import SolverConfig
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
+from solfa.solvers.plan.expected_loss import ExpectedLoss, uniform_guess
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codes import (
     CodesGenerateConfig,
+    code_bits_per_second,
     descend,
     requests_like,
     with_perplexity,
 )
-from solfa.solvers.tasks.shared_conditions import refuse_packing
+from solfa.solvers.tasks.shared_conditions import described_requests, refuse_packing
 
 _logger = logging.getLogger(__name__)
 
@@ -69,6 +73,12 @@ class MoTSolverConfig(SolverConfig):
         shorter = self.text.model_copy(update={"max_tokens": min(self.text.max_tokens, whole - audio)})
         return self.model_copy(update={"text": shorter})
 
+    @model_validator(mode="after")
+    def _adapter_keeps_graphs(self) -> "MoTSolverConfig":
+        if self.adapter is not None and self.model.checkpoint_layers:
+            raise ValueError("model.checkpoint_layers: an adapter keeps the graph of the text; leave it out")
+        return self
+
     @property
     def max_audio_steps(self) -> int | None:
         """The limit of the audio; None without one."""
@@ -92,6 +102,7 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
         self.model = build_mot(of_codes(cfg.model, self.array.width, self.array.codebook_size))
         self.texts = Texts(cfg.text, self.model.base)
         self._expect_texts()
+        self.add_adapter()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
@@ -126,7 +137,9 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
     def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
         codes, mask = batch.arrays.transpose(1, 2), batch.mask
         texts = self._texts(batch)
-        read = self.texts.ids(texts) if self.cfg.model.prefix_graph else self.texts.prefix(texts)
+        # An adapter of the text model learns through what it makes of the texts.
+        whole = self.cfg.model.prefix_graph or (self.is_training and self.cfg.adapter is not None)
+        read = self.texts.ids(texts) if whole else self.texts.prefix(texts)
         logits = self.model(codes, mask, read)
         nats = cross_entropy(logits, codes, mask[:, None].expand_as(codes))
         return descend(self, nats, batch, metrics)
@@ -137,16 +150,39 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
     def generate(self) -> Metrics:
         """Generate clips with the texts of the generate dataset."""
         source, seed = self.sources["generate"], (self.cfg.seed, self.epoch)
-        requests = [
-            replace(request, text=as_text(request.conditions[TEXT], self.cfg.text.source) or None, conditions={})
-            for request in requests_like(source, self.cfg.generate, self.array.frame_rate, self._columns, seed)
+        requests = requests_like(source, self.cfg.generate, self.array.frame_rate, self._columns, seed)
+        return {"clips": float(len(self.draw_clips(self.generator(), self._told(requests))))}
+
+    def _told(self, requests: Sequence[ClipRequest]) -> list[ClipRequest]:
+        """Make the column of the data what the model is told: its text."""
+        column = self.cfg.text.source
+        return [
+            replace(request, text=as_text(request.conditions[TEXT], column) or None, conditions={})
+            for request in requests
         ]
-        return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
+
+    def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
+        source, seed = self.sources["evaluate"], (self.cfg.seed, self.epoch)
+        return self._told(described_requests(source, num_clips, seconds, self._columns, seed))
+
+    def judged_generator(self) -> TextModel:
+        return self.generator()
+
+    def bits_per_second(self, means: Metrics) -> float:
+        return code_bits_per_second(means, self.array)
 
     def generator(self) -> TextModel:
         """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""
         data_codec = DataCodec(self.cfg.codec or str(self.data_facts["codec"]), self.array)
         return TextModel(self.network, self.texts, data_codec, self.cfg.generate.sampling)
+
+    def expected_losses(self) -> list[ExpectedLoss]:
+        assert self.array.codebook_size is not None
+        return [uniform_guess(self.array.codebook_size)]
+
+    def conditions_as_read(self, batch: Batch) -> list[dict[str, str]]:
+        rows = attribute_rows(batch.captions, batch.metadata, self._columns)
+        return [{TEXT: self.texts.spell(row[TEXT])} for row in rows]
 
     @property
     def network(self) -> MoT:

@@ -139,11 +139,20 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
 
     def generate(self) -> Metrics:
         """Draw unprompted clips."""
-        wanted = self.cfg.generate
-        seeds = [stable_key("generate", self.cfg.seed, self.epoch, index) % 2**63 for index in range(wanted.num_clips)]
-        requests = [ClipRequest(f"{index:03d}", wanted.seconds, seed) for index, seed in enumerate(seeds)]
+        requests = self.judged_requests(self.cfg.generate.num_clips, self.cfg.generate.seconds)
         bits = [clip.metadata["bits_per_sample"] for clip in self.draw_clips(self.generator(), requests)]
         return {"clips": float(len(bits)), "bits_per_sample": sum(bits) / len(bits)}
+
+    def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
+        """Ask for clips; a waveform model takes no conditions."""
+        seeds = [stable_key("generate", self.cfg.seed, self.epoch, index) % 2**63 for index in range(num_clips)]
+        return [ClipRequest(f"{index:03d}", seconds, seed) for index, seed in enumerate(seeds)]
+
+    def judged_generator(self) -> WaveformModel:
+        return self.generator()
+
+    def bits_per_second(self, means: Metrics) -> float:
+        return float(means["bits_per_sample"]) * self.codec.sample_rate
 
     def generator(self) -> WaveformModel:
         """Build a generator around the current weights."""

@@ -20,6 +20,7 @@ from solfa.solvers.config import StageConfig
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_conditions import described_requests
+from solfa.store.schema import ArraySpec
 
 
 class CodesGenerateConfig(StageConfig):
@@ -51,6 +52,11 @@ def descend(solver: StandardSolver[Any], nats: Float[Tensor, "K"], batch: Batch,
         share = solver.fabric.world_size / (len(nats) * batch.global_frames)
         metrics["grad_norm"] = solver.update(nats.sum() * share)
     return {**metrics, **mean_nats(nats, batch.mask)}
+
+
+def code_bits_per_second(means: Metrics, array: ArraySpec) -> float:
+    """Turn the mean nats per code into bits per second of audio."""
+    return float(means["loss"]) * array.width * array.frame_rate / math.log(2)
 
 
 def requests_like(

@@ -13,7 +13,8 @@ from solfa.data.sources.stage_source import OpenedSource
 from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 from solfa.generate.request import ClipRequest
-from solfa.models.conditioners.set import ConditionsConfig
+from solfa.models.conditioners.protocol import SpellsTokens
+from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,17 @@ def condition_rows(config: ConditionsConfig, batch: Batch, seed: int, *, drops: 
         seed=seed,
         epoch=batch.epoch,
     )
+
+
+def spelled_conditions(config: ConditionsConfig, conditioners: ConditionerSet, batch: Batch) -> list[dict[str, str]]:
+    """Write the conditions of a batch as the conditioners read them."""
+    spelled = []
+    for row in attribute_rows(batch.captions, batch.metadata, config.sources):
+        parts = ((name, value, conditioners.conditioners[name]) for name, value in row.items() if value is not None)
+        spelled.append(
+            {name: part.spell(value) if isinstance(part, SpellsTokens) else str(value) for name, value, part in parts}
+        )
+    return spelled
 
 
 def described_requests(

@@ -8,7 +8,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -17,6 +17,9 @@ from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.spelling import duration
 from solfa.xp.layout import TENSORBOARD
+
+if TYPE_CHECKING:
+    from solfa.solvers.evidence.comparison import Evidence
 
 MAX_METRICS = 8
 """How many metrics a summary line shows; the history has all of them."""
@@ -62,6 +65,10 @@ class Watcher(Protocol):
         """Handle generated clips."""
         return
 
+    def changed(self, evidence: "Evidence") -> None:
+        """Handle what became of the weights that the run started from, once it has ended."""
+        return
+
     def stopping(self, sentence: str) -> None:
         """Handle a signal to stop, as soon as it arrives, from another thread; the run ends after its update."""
         return
@@ -104,6 +111,10 @@ class Watchers(Watcher):
     def clips(self, stage: str, epoch: int, clips: Sequence[GeneratedClip]) -> None:
         for watcher in self.watchers:
             watcher.clips(stage, epoch, clips)
+
+    def changed(self, evidence: "Evidence") -> None:
+        for watcher in self.watchers:
+            watcher.changed(evidence)
 
     def stopping(self, sentence: str) -> None:
         for watcher in self.watchers:

@@ -1,7 +1,10 @@
 """One clip of a report: its caption, spectrograms and players before and after, its array, its metadata."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
+
+from numpy.typing import NDArray
 
 from solfa.evaluate.reconstruction import mel_distance_db, signal_to_noise_db
 from solfa.spelling import count, duration, short, signed_db
@@ -27,7 +30,7 @@ def clip_card(card: ClipCard, player_seconds: float = PLAYER_SECONDS) -> Markup:
         element("header", element("h3", card.id), element("p", about, class_="quiet")),
         element("p", card.caption, class_="caption") if card.caption else "",
         _sounds(card, player_seconds),
-        _array(card),
+        array_figure(card.id, card.array, card.codebook_size),
         _metadata(card),
         class_="card",
     )
@@ -35,21 +38,29 @@ def clip_card(card: ClipCard, player_seconds: float = PLAYER_SECONDS) -> Markup:
 
 def _sounds(card: ClipCard, player_seconds: float) -> Markup:
     named = [("Original", card.original), ("Decoded", card.decoded)]
-    excerpts = [
-        (name, excerpt(sound, player_seconds), sound) for name, sound in named if sound is not None and sound.audio.size
-    ]
+    heard = [(name, sound) for name, sound in named if sound is not None]
+    shown = sounds_side_by_side(card.id, heard, player_seconds)
+    return join(shown, _scores(card)) if shown else shown
+
+
+def sounds_side_by_side(
+    clip_id: str, named: Sequence[tuple[str, Sound]], player_seconds: float = PLAYER_SECONDS
+) -> Markup:
+    """Render sounds with their players and spectrograms, which have one scale, so that they can be compared."""
+    excerpts = [(name, excerpt(sound, player_seconds), sound) for name, sound in named if sound.audio.size]
     if not excerpts:
         return Markup("")
     pictures = [spectrogram_db(short_one.audio, short_one.sample_rate) for _, short_one, _ in excerpts]
-    loudest = float(pictures[0].max())  # one scale for both, so that they can be compared
+    loudest = float(pictures[0].max())
     columns = [
-        _sound(name, card.id, short_one, whole, spectrogram_png(picture, loudest))
+        sound_section(name, clip_id, short_one, whole, spectrogram_png(picture, loudest))
         for (name, short_one, whole), picture in zip(excerpts, pictures, strict=True)
     ]
-    return join(element("div", *columns, class_="pair" if len(columns) == 2 else "pair single"), _scores(card))
+    return element("div", *columns, class_="pair" if len(columns) == 2 else "pair single")
 
 
-def _sound(name: str, clip_id: str, sound: Sound, whole: Sound, picture: bytes) -> Markup:
+def sound_section(name: str, clip_id: str, sound: Sound, whole: Sound, picture: bytes) -> Markup:
+    """Render a sound: its spectrogram, a player, and its levels."""
     khz = sound.sample_rate / 2000
     alt = f"Mel spectrogram, {name.lower()} of {clip_id}: {sound.seconds:.2f} seconds, 0 to {khz:g} kHz"
     marks = (
@@ -93,19 +104,20 @@ def _scores(card: ClipCard) -> Markup:
     )
 
 
-def _array(card: ClipCard) -> Markup:
-    frames, width = card.array.shape
+def array_figure(clip_id: str, array: NDArray[Any], codebook_size: int | None) -> Markup:
+    """Draw the codes or latents `[T, W]` of a clip over time."""
+    frames, width = array.shape
     if not frames:
         return Markup("")
-    if card.codebook_size is None:
-        picture, words = latents_png(card.array), f"Latents over time, {width} channels from top to bottom"
+    if codebook_size is None:
+        picture, words = latents_png(array), f"Latents over time, {width} channels from top to bottom"
     elif width == 1:
-        picture, words = codes_png(card.array, card.codebook_size), "Codes over time, entry 0 at the bottom"
+        picture, words = codes_png(array, codebook_size), "Codes over time, entry 0 at the bottom"
     else:
-        picture = codes_png(card.array, card.codebook_size)
+        picture = codes_png(array, codebook_size)
         words = f"Codes over time, codebooks 0 to {width - 1} from top to bottom, coloured by entry"
     height = 96 if width == 1 else min(192, max(32, 12 * width))
-    image = element("img", src=data_uri(picture, "image/png"), alt=f"{words}: {card.id}", style=f"height:{height}px")
+    image = element("img", src=data_uri(picture, "image/png"), alt=f"{words}: {clip_id}", style=f"height:{height}px")
     return element("figure", image, element("figcaption", words), class_="array")
 
 

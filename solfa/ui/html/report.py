@@ -10,9 +10,10 @@ from solfa.spelling import plural
 from solfa.ui.html.cards import clip_card
 from solfa.ui.html.charts import code_charts, latent_chart, length_chart
 from solfa.ui.html.document import html_document
-from solfa.ui.html.markup import Markup, element, join
+from solfa.ui.html.markup import Markup, element
 from solfa.ui.html.picture import RANGE_DB
-from solfa.ui.html.report_data import Fact, FailureRow, ReportPage
+from solfa.ui.html.report_data import FailureRow, ReportPage
+from solfa.ui.html.tables import details_list, facts_list, table
 from solfa.version import __version__
 
 POLICY = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
@@ -32,36 +33,14 @@ def render_report(page: ReportPage) -> str:
         "main",
         element("h1", page.title),
         element("p", page.subtitle, class_="subtitle") if page.subtitle else "",
-        _facts(page.facts),
-        _details(page.details),
+        facts_list(page.facts),
+        details_list(page.details),
         _clips(page),
         _statistics(page),
         _failures(page.failures),
         element("footer", f"Written by Solfa {__version__}. This page is a single file and loads nothing else."),
     )
     return html_document(page.title, body, POLICY)
-
-
-def _facts(facts: tuple[Fact, ...]) -> Markup:
-    if not facts:
-        return Markup("")
-    cells = (
-        element(
-            "div",
-            element("dt", fact.name),
-            element("dd", fact.value),
-            element("dd", element("small", fact.note)) if fact.note else "",
-        )
-        for fact in facts
-    )
-    return element("dl", *cells, class_="facts")
-
-
-def _details(details: tuple[Fact, ...]) -> Markup:
-    if not details:
-        return Markup("")
-    rows = (join(element("dt", fact.name), element("dd", fact.value)) for fact in details)
-    return element("dl", *rows, class_="details")
 
 
 def _clips(page: ReportPage) -> Markup:
@@ -98,12 +77,10 @@ def _failures(failures: tuple[FailureRow, ...]) -> Markup:
     if not failures:
         return Markup("")
     shown = failures[:MAX_FAILURES]
-    rows = (element("tr", element("td", failure.id), element("td", failure.reason)) for failure in shown)
-    columns = element("tr", element("th", "Clip", scope="col"), element("th", "Reason", scope="col"))
     rest = f"and {plural(len(failures) - len(shown), 'more recording')}; the dataset lists them all."
     return element(
         "section",
         element("h2", f"Failed to encode: {plural(len(failures), 'recording')}", class_="alarm"),
-        element("div", element("table", element("thead", columns), element("tbody", *rows)), class_="scroll"),
+        table(("Clip", "Reason"), shown),
         element("p", rest, class_="quiet") if len(failures) > len(shown) else "",
     )

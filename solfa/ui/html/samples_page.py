@@ -59,7 +59,7 @@ def _epoch(epoch: int, samples: Sequence[Sample]) -> Markup:
 
 
 def _sample(epoch: int, sample: Sample) -> Markup:
-    caption = next((str(sample.metadata[name]) for name in CAPTIONS if sample.metadata.get(name)), "")
+    caption = caption_of(sample.metadata)
     address = quote(sample.file)
     return element(
         "article",
@@ -77,6 +77,11 @@ def _sample(epoch: int, sample: Sample) -> Markup:
         _metadata(sample.metadata),
         class_="card",
     )
+
+
+def caption_of(metadata: Mapping[str, Any]) -> str:
+    """Find the text that a clip was made from; empty without one."""
+    return next((str(metadata[name]) for name in CAPTIONS if metadata.get(name)), "")
 
 
 def _picture(sample: Sample, address: str) -> Markup:

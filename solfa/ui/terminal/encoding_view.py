@@ -12,7 +12,7 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextCol
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from solfa.codecs.default_name import ABOUT_DEFAULT_CODEC, DEFAULT_CODEC
+from solfa.codecs.default_name import ABOUT_DEFAULT_CODEC, ABOUT_SCALES, DEFAULT_CODEC, WITH_SCALES
 from solfa.codecs.spec import parse_spec
 from solfa.encoding.progress import Totals
 from solfa.environment.stop_signals import Stopped, StopSignals
@@ -33,6 +33,7 @@ class EncodeView:
         self._signals = StopSignals(lambda sentence: errors.print(sentence, highlight=False))
         self._open = ExitStack()
         self._listens = False
+        self._told = time.monotonic()
         self._bar: Bar | EncodingBar = first or Bar("planning", "recordings", has_total=False)
 
     def __enter__(self) -> "EncodeView":
@@ -56,10 +57,21 @@ class EncodeView:
             raise Stopped(self._signals.number)
 
     def settled(self, info: DatasetInfo, *, is_new: bool) -> None:
-        """Say what the codec is if it is the one that comes with Solfa, which may not be what people expect."""
+        """Say what to know about two codecs: the one that comes with Solfa, and one that no model can learn from."""
         self.waiting()
         if is_new and parse_spec(info.codec).head == DEFAULT_CODEC:
             console.print(f"[dim]{DEFAULT_CODEC}: {ABOUT_DEFAULT_CODEC}[/]", highlight=False)
+        if is_new and parse_spec(info.codec).head == WITH_SCALES:
+            console.print(f"{WITH_SCALES}: {ABOUT_SCALES}", highlight=False)
+
+    def listing(self, objects: int) -> None:
+        """Show how many objects of a bucket have been listed; in a file or pipe, say so every half minute."""
+        self.waiting()
+        if isinstance(self._bar, Bar):
+            self._bar(objects, note=f"{objects:,} objects listed")
+        if not errors.is_terminal and time.monotonic() - self._told >= LINE_SECONDS:
+            self._told = time.monotonic()
+            errors.print(f"planning: {objects:,} objects listed", highlight=False)
 
     def planning(self, recordings: int) -> None:
         """Show how many recordings have been scanned."""

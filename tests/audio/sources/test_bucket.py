@@ -45,6 +45,12 @@ def test_recordings_are_those_of_a_folder_with_the_same_files(bucket: str, audio
     assert described(open_source(f"{url}/voice/a.wav")) == described(open_source(audio_folder / "voice/a.wav"))
 
 
+def test_listing_tells_how_far_it_is(remote_audio: str) -> None:
+    told: list[int] = []
+    assert len(list(open_source(remote_audio, on_listed=told.append).recordings())) == 9
+    assert told == [11]  # with what is next to the audio; a page has a thousand
+
+
 def test_spans_are_those_of_the_files(remote_audio: str, pristine_audio: Path) -> None:
     here, there = open_source(pristine_audio), open_source(remote_audio)
     for mine, theirs in zip(here.recordings(), there.recordings(), strict=True):

@@ -14,7 +14,9 @@ from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.generate.latent_model import LatentBatch
 from solfa.generate.model import load_model
+from solfa.generate.options import with_options
 from solfa.generate.request import ClipRequest, Inpainting, Variation
+from solfa.models.flow.generation import FlowSampling, draw_latents
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.flow import FlowSolver, FlowSolverConfig
 from solfa.solvers.watchers.protocol import Watcher, Watchers
@@ -215,6 +217,41 @@ def test_parts_are_given_as_often_as_asked(latents: Path, tmp_path: Path) -> Non
         assert not solver._draws(batch).given.any()
 
 
+@pytest.mark.slow
+def test_four_clips_are_learnt_by_heart_and_told_apart(tmp_path: Path) -> None:
+    """Each clip, by its caption alone, comes out nearer to itself than to the others."""
+    root, width, frames = tmp_path / "four.solfa", 4, 16
+    array = ArraySpec(kind="latents", width=width, sample_rate=RATE, num_channels=1, hop_length=1, dtype="float32")
+    rng = np.random.default_rng(0)
+    words = ["north", "south", "east", "west"]
+    signs = [[1, 1, 1, -1], [1, -1, -1, -1], [-1, 1, -1, 1], [-1, -1, 1, 1]]
+    noise = 0.3 * rng.standard_normal((4, frames, width))
+    clips = dict(zip(words, (1.5 * np.array(signs)[:, None] + noise).astype(np.float32), strict=True))
+    outcomes = [Outcome(PlannedClip(w, w, w, caption=w), array_, num_samples=frames) for w, array_ in clips.items()]
+    append_arrays(root, DatasetInfo.of("none", array, {"codec": "none"}), outcomes, {}, clips_per_shard=4)
+    optim = {"epochs": 1, "updates_per_epoch": 500, "optimizer": {"kind": "adamw", "lr": 1e-2}, "ema": {"decay": 0.9}}
+    values = flow_values(
+        root,
+        model={**MODEL, "dim": 32},
+        optim=optim,
+        dset={"train": str(root), "valid": str(root)},
+        dataset__segment_seconds=frames / RATE,
+        inpainting={"segments": 0, "beginnings": 0},
+        conditioner={"conditioners": {"text": {"kind": "words", "num_rows": 64, "width": 16}}},
+    )
+    solver = solver_of(tmp_path / "xp", values)
+    solver.run()
+    network = solver.network.eval()
+    seconds = torch.tensor([[0.0, frames / RATE]] * 4)
+    with torch.inference_mode():
+        told = network.told(network.conditioners(network.conditioners.tokenize([{"text": w} for w in words])), seconds)
+    drawn = draw_latents(network, told, told, frames, [1, 2, 3, 4], FlowSampling(steps=20))
+    stored = torch.from_numpy(np.stack([clips[word] for word in words]))
+    distances = (drawn[:, None] - stored[None]).square().mean(dim=(2, 3))
+    assert distances.argmin(dim=1).tolist() == [0, 1, 2, 3]
+    assert distances.diagonal().max() < 0.5 * distances[~torch.eye(4, dtype=torch.bool)].min()
+
+
 def test_codes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="needs latents, found codes"):
         solver_of(tmp_path / "xp", flow_values(store_songs(tmp_path / "songs.solfa")))
@@ -264,12 +301,12 @@ def riff(tmp_path: Path) -> Path:
     return tmp_path / "riff.wav"
 
 
-def decoded_latents(model: Any, request: ClipRequest) -> tuple[torch.Tensor, Any]:
+def decoded_latents(model: Any, request: ClipRequest, **options: Any) -> tuple[torch.Tensor, Any]:
     """Draw latents as a request asks for them, and say what was given."""
     generator = model.generator
     job = generator._job(request)
     batch = LatentBatch([job], generator.network.conditioners.checked([job.told]))
-    return generator._latents(batch, generator.sampling, lambda step, steps: None)[0], job
+    return generator._latents(batch, with_options(generator.sampling, options), lambda share: None)[0], job
 
 
 def test_a_prompt_is_continued_in_latents_exactly(trained: Path, riff: Path) -> None:
@@ -291,6 +328,37 @@ def test_a_stretch_is_made_anew_and_the_rest_stays(trained: Path, riff: Path) ->
     assert not torch.allclose(latents[~job.is_given], job.given[~job.is_given], atol=1e-2)
     with pytest.raises(ConfigError, match="begins within"):
         list(model.draw([ClipRequest("outside", 0.2, 7, edit=Inpainting(riff, 5.0, 6.0))]))
+
+
+def test_a_clip_longer_than_a_row_is_drawn_in_windows_and_a_short_one_as_ever(trained: Path) -> None:
+    model = load_model(trained, device="cpu")
+    assert int(model.generator.network.trained_frames) == 22
+    (whole,) = model.generate("a b", seconds=0.29, seed=1)
+    (again,) = model.generate("a b", seconds=0.29, seed=1, window_seconds=5)
+    assert np.array_equal(whole.samples(), again.samples())
+    long, at_once = decoded_latents(model, ClipRequest("long", 0.8, 1))[0], ClipRequest("at once", 0.8, 1)
+    assert len(long) == 60
+    other, _ = decoded_latents(model, at_once, window_seconds=5)
+    assert not torch.allclose(long, other, atol=1e-2)
+    first, _ = decoded_latents(model, ClipRequest("first", 22 / 75, 1, conditions={"seconds_total": 0.8}))
+    assert torch.allclose(long[:22], first, atol=1e-4), "the first window is drawn as if it were alone"
+    pair = [ClipRequest("one", 0.8, 1), ClipRequest("two", 0.8, 2)]
+    assert np.allclose(list(model.draw(pair))[1].samples(), next(iter(model.draw(pair[1:]))).samples(), atol=1e-3)
+
+
+def test_audio_outside_of_an_inpainted_stretch_stays_up_to_the_reach_of_the_decoder(
+    trained: Path, tmp_path: Path
+) -> None:
+    model = load_model(trained, device="cpu")
+    rng = np.random.default_rng(2)
+    soundfile.write(tmp_path / "long.wav", 0.1 * rng.standard_normal(24_000 * 2), 24_000)
+    (plain,) = model.generate(seconds=2, edit=Variation(tmp_path / "long.wav", 0.0))
+    (changed,) = model.generate(seconds=2, edit=Inpainting(tmp_path / "long.wav", 0.96, 1.04), window_seconds=5)
+    away = np.abs(plain.samples() - changed.samples())[0]
+    begin = 72 * 320  # the first frame that is new
+    assert away[begin : begin + 6 * 320].max() > 1e-3
+    # The built-in decoder is causal but for the overlap of its transposed convolutions: what came before stays.
+    assert away[: begin - 8 * 320].max() < 1e-4
 
 
 def test_a_variation_of_strength_0_is_what_the_codec_makes_of_the_recording(trained: Path, riff: Path) -> None:

@@ -1,0 +1,1 @@
+"""Benchmarks of datasets in object stores, with a real server."""

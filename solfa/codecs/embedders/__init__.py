@@ -1,0 +1,1 @@
+"""Embedders: networks that turn sound into a few numbers per window, to compare collections by."""

@@ -1,0 +1,82 @@
+"""How close copies are to what they are copies of, clip by clip: SI-SDR, mel distance, ViSQOL, PESQ, STOI."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from solfa.audio.probe import probe
+from solfa.audio.reader import read_span
+from solfa.audio.recording import AudioSource
+from solfa.audio.sources.location import locate_recording
+from solfa.evaluate.perception import SPEECH_RATE, VISQOL_RATE, pesq_quality, stoi_intelligibility, visqol
+from solfa.ops.audio_metrics import mel_distance_db, si_sdr
+
+WAVEFORM_RATE = 24_000
+LENGTH_TOLERANCE_SECONDS = 0.1
+
+Mono = NDArray[np.float32]
+
+
+class CopyMeasure(NamedTuple):
+    """A measure of a copy: at which rate it hears, and how it is computed from `[N]` and `[N]`."""
+
+    sample_rate: int
+    compute: Callable[[Mono, Mono], float | None]
+    unit: str
+    higher_is_better: bool
+
+
+def _si_sdr(original: Mono, copy: Mono) -> float:
+    return float(si_sdr(torch.from_numpy(copy)[None], torch.from_numpy(original)[None]))
+
+
+def _mel(original: Mono, copy: Mono) -> float:
+    one, other = (torch.from_numpy(sound)[None, None] for sound in (copy, original))
+    return float(mel_distance_db(one, other, WAVEFORM_RATE))
+
+
+COPY_MEASURES: Mapping[str, CopyMeasure] = {
+    "si_sdr": CopyMeasure(WAVEFORM_RATE, _si_sdr, "dB", True),
+    "mel": CopyMeasure(WAVEFORM_RATE, _mel, "dB", False),
+    "visqol": CopyMeasure(VISQOL_RATE, visqol, "MOS", True),
+    "pesq": CopyMeasure(SPEECH_RATE, pesq_quality, "MOS", True),
+    "stoi": CopyMeasure(SPEECH_RATE, stoi_intelligibility, "", True),
+}
+
+
+class Sounds:
+    """Reads the recordings of a source by key."""
+
+    def __init__(self, source: AudioSource) -> None:
+        self._root = source.root
+        self._by_key = {recording.key: recording for recording in source.recordings()}
+
+    def read(
+        self, key: str, sample_rate: int | None = None, num_channels: int | None = None
+    ) -> tuple[NDArray[Any], int]:
+        """Read a recording `[C, N]` and its rate; its own rate and channels, unless others are asked for."""
+        recording = self._by_key[key]
+        location = locate_recording(self._root, recording)
+        info = probe(location)
+        rate = sample_rate or info.sample_rate
+        return read_span(location, info, 0, info.num_samples, rate, num_channels or info.num_channels), rate
+
+
+def copy_scores(
+    pairs: Sequence[tuple[str, str]], originals: Sounds, copies: Sounds, measures: Sequence[str]
+) -> Iterator[dict[str, float]]:
+    """Measure each pair of an original and its copy; NaN where a measure does not apply."""
+    for original, copy in pairs:
+        found = dict.fromkeys(measures, float("nan"))
+        for rate in sorted({COPY_MEASURES[name].sample_rate for name in measures}):
+            one, other = (sounds.read(key, rate, 1)[0][0] for sounds, key in ((originals, original), (copies, copy)))
+            if abs(len(one) - len(other)) > LENGTH_TOLERANCE_SECONDS * rate:
+                break  # it is another take, not a copy
+            length = min(len(one), len(other))
+            for name in (name for name in measures if COPY_MEASURES[name].sample_rate == rate):
+                value = COPY_MEASURES[name].compute(one[:length], other[:length])
+                found[name] = float("nan") if value is None else value
+        yield found

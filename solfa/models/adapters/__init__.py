@@ -1,0 +1,1 @@
+"""Adapters: a few weights beside frozen ones, trained, stored, merged and handed on (PEFT)."""

@@ -1,0 +1,54 @@
+"""Intervals hold the truth as often as they say, and come from whole recordings."""
+
+import numpy as np
+import pytest
+
+from solfa.ops.embedding_distances import fad, kernel_sums, median_distance
+from solfa.ops.recording_bootstrap import draw_times, halves, interval_of, mean_draws, split_floor
+
+
+def test_every_draw_has_as_many_recordings_and_sets_of_one_size_are_drawn_alike():
+    times = draw_times(7, 50, seed=3)
+    assert (times.sum(axis=1) == 7).all() and len(np.unique(times, axis=0)) > 40
+    assert np.array_equal(times, draw_times(7, 50, seed=3)) and not np.array_equal(times, draw_times(7, 50, seed=4))
+
+
+def test_the_interval_of_a_mean_holds_it_nineteen_times_of_twenty():
+    rng = np.random.default_rng(0)
+    hits = 0
+    for trial in range(200):
+        values = rng.exponential(size=60)
+        low, high = interval_of(values.mean(), mean_draws(values, 200, trial))
+        hits += low <= 1.0 <= high
+    # 190 expected; five standard deviations of a binomial are 15, and skew costs a little.
+    assert hits >= 170
+
+
+@pytest.mark.parametrize("frames", [1, 5])
+def test_intervals_of_one_distribution_cover_zero(frames):
+    """Both distances; FAD itself is far from zero here, its interval is not."""
+    rng = np.random.default_rng(frames)
+    owners = np.repeat(np.arange(40), frames)
+    times = draw_times(40, 120, seed=0), draw_times(40, 120, seed=1)
+    kad_hits = fad_hits = 0
+    for _ in range(12):
+        x, y = (rng.normal(size=(40, 3))[owners] + 0.3 * rng.normal(size=(len(owners), 3)) for _ in range(2))
+        sums = kernel_sums(x, owners, y, owners, median_distance(x))
+        value = sums.discrepancy(np.ones(40), np.ones(40))
+        low, high = interval_of(value, np.array([sums.discrepancy(*pair) for pair in zip(*times, strict=True)]))
+        kad_hits += low <= 0 <= high
+        draws = [fad(x, y, one[owners], other[owners]) for one, other in zip(*times, strict=True)]
+        low, high = interval_of(fad(x, y), np.array(draws))
+        fad_hits += low <= 0 <= high
+    assert kad_hits >= 10 and fad_hits >= 9
+
+
+def test_too_few_recordings_have_no_interval():
+    assert np.isnan(interval_of(1.0, np.full(10, np.nan))).all()
+    assert np.isnan(split_floor(3, lambda one, other: 0.0, 4, seed=0))
+
+
+def test_halves_share_no_recording_and_miss_none():
+    for one, other in halves(9, 5, seed=1):
+        assert sorted([*one, *other]) == list(range(9)) and abs(len(one) - len(other)) <= 1
+    assert split_floor(8, lambda one, other: float(len(one) + len(other)), 3, seed=0) == 8.0
