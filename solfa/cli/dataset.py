@@ -195,7 +195,7 @@ def inspect(
     for name, is_given in (("source", source is not None), ("codec", codec is not None), ("decode=False", not decode)):
         if is_given and page is None:
             raise ConfigError(f"`{name}`: is about the page, and none was asked for; add `page=FILE`")
-    opened = open_dataset(dataset)
+    opened = open_dataset(dataset, verify="once")
     loaded = load_codec(codec or opened.info.codec) if decode and page is not None else None
     if loaded is not None:
         check_codec(opened, loaded)

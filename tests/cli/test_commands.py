@@ -205,6 +205,16 @@ def test_inspect_writes_a_page_with_originals_beside_what_was_decoded(dataset, a
     assert page.read_text().count("<audio") == 4
 
 
+def test_inspect_finds_a_damaged_clip_whose_codes_are_in_range(dataset, solfa_main):
+    (data,) = (dataset / "data").iterdir()
+    array = solfa.open_dataset(dataset)["long.flac"].array
+    content = bytearray(data.read_bytes())
+    content[content.index(array.tobytes())] ^= 1
+    data.write_bytes(content)
+    code, output = solfa_main("inspect", dataset)
+    assert code == 2 and "'long.flac' is damaged" in output and "solfa verify --repair" in output
+
+
 def test_decode_writes_one_file_per_clip_and_keeps_existing_ones(dataset, tmp_path, solfa_main):
     out = tmp_path / "decoded"
     code, output = solfa_main("decode", dataset, out, "--clip", "voice/a.wav", "--clip", "long.flac")

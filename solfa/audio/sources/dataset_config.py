@@ -31,6 +31,15 @@ from solfa.files.stores.object_file import ObjectFile
 from solfa.files.stores.place import Place, is_url, read_place
 
 
+class UntrustedCodeError(ConfigError):
+    """A dataset config names code, and nobody said that it may run."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(f"{found}; read it, and if you trust it, pass `trust_code=True`")
+        self.found = found
+        """What was found, without what to do, for those who have no `trust_code`."""
+
+
 class DatasetEntry(Config):
     """One collection of a dataset config."""
 
@@ -165,9 +174,8 @@ def _open_collection(
     here = f"{where}: dataset {entry.id!r}"
     custom = _find(entry.custom_metadata_module, bases, here) if entry.custom_metadata_module else None
     if custom is not None and not trust_code:
-        raise ConfigError(
-            f"{here}: its custom_metadata_module {escape_path(custom.absolute())} is code that would run here; "
-            "read it, and if you trust it, encode with `trust_code=True`"
+        raise UntrustedCodeError(
+            f"{here}: its custom_metadata_module {escape_path(custom.absolute())} is code that would run here"
         )
     custom_metadata = None if custom is None else load_custom_metadata(custom, here)
     url = entry.s3_path or entry.path

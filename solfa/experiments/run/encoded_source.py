@@ -10,11 +10,13 @@ If a dataset can be used as it is, the codec is not loaded. The log says what is
 """
 
 import logging
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.dataset_config import UntrustedCodeError
 from solfa.codecs.catalogue import NAMES, BuiltIn, WaveformClasses, load_codec
 from solfa.codecs.same_codec import absolute_spec, is_same_codec
 from solfa.codecs.spec import parse_spec
@@ -72,7 +74,7 @@ def prepare_source(source: Source, cache_dir: Path, listener: Listener | None = 
     if is_dataset(path):
         _refuse_audio_settings(source, path)
         return source
-    recordings = open_source(str(path), audio_root=_folder(source.audio_root))
+    recordings = _recordings(source, path)
     listed = listed_versions(recordings)
     tokens = tokens_in(path) if isinstance(path, Path) and path.is_dir() and not listed else None
     if tokens is not None:
@@ -91,7 +93,7 @@ def find_encoded(source: Source, cache_dir: Path) -> Source | None:
     if is_dataset(path):
         _refuse_audio_settings(source, path)
         return source
-    listed = listed_versions(open_source(str(path), audio_root=_folder(source.audio_root)))
+    listed = listed_versions(_recordings(source, path))
     tokens = tokens_in(path) if isinstance(path, Path) and path.is_dir() and not listed else None
     if tokens is not None:
         dataset = place_of_source(source, tokens, cache_dir)
@@ -107,6 +109,19 @@ def find_encoded(source: Source, cache_dir: Path) -> Source | None:
             found = compare_recordings(listed, planned_versions(dataset))
             return None if found.new else _as_dataset(source, dataset, _settle_outdated(source, dataset, found))
     return None
+
+
+def _recordings(source: Source, path: Place) -> AudioSource:
+    """Open the audio of a source; settings may come from anywhere, so they never make code run."""
+    try:
+        return open_source(str(path), audio_root=_folder(source.audio_root))
+    except UntrustedCodeError as refused:
+        encoded = path.with_suffix(".solfa").name if isinstance(path, Path) else "music.solfa"
+        codec = f" --codec {shlex.quote(source.codec)}" if source.codec else ""
+        raise ConfigError(
+            f"{refused.found}, and training does not run it; read it, and if you trust it, type `solfa encode "
+            f"{shlex.quote(str(path))} {shlex.quote(encoded)}{codec} --trust-code`, and train with dset.train={encoded}"
+        ) from None
 
 
 def _codec_of_audio(source: Source, path: Place) -> str:

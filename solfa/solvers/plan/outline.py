@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from solfa.data.batching.modes import Pad
+from solfa.data.batching.stage_batches import Batching
+from solfa.data.sources.stage_source import OpenedSource
 from solfa.solvers.config import Precision
 from solfa.solvers.optim.optimizer import OptimConfig
 
@@ -34,6 +37,12 @@ class Outline(NamedTuple):
     def trained(self) -> int:
         """How many of them are trained."""
         return sum(parameter.numel() for parameter in _distinct(self.networks.values()) if parameter.requires_grad)
+
+
+def longest_row(dataset: Batching | None, source: OpenedSource) -> int:
+    """Find how many frames a row of a training batch has, at most."""
+    rows = None if dataset is None else dataset.rows("train", source)
+    return int(source.num_frames.max()) if rows is None or isinstance(rows, Pad) else rows.num_frames
 
 
 class MemoryNeeds(NamedTuple):

@@ -28,6 +28,7 @@ from solfa.generate.latent_model import LatentModel, num_means
 from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.flow.config import FlowModelConfig
+from solfa.models.flow.costs import kept_floats, operations
 from solfa.models.flow.generation import FlowSampling
 from solfa.models.flow.latents import channel_scale, posterior_draw
 from solfa.models.flow.network import FlowNetwork, build_flow, known_frames
@@ -40,7 +41,7 @@ from solfa.solvers.judge import judged_size
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.plan.expected_loss import ExpectedLoss, flow_bars
-from solfa.solvers.plan.outline import Outline
+from solfa.solvers.plan.outline import FLOAT_BYTES, Outline, longest_row
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codecs import expect_codecs
 from solfa.solvers.tasks.shared_conditions import (
@@ -143,7 +144,14 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
     def outline(self) -> Outline:
         latents_array(self.data_facts)
         expect_columns(self.cfg.conditioner.sources, self.sources["train"])
-        return Outline({"model": self._build_network()}, smaller="use solver=flow/tiny, or set model.dim lower")
+        network = self._build_network()
+        num_frames = longest_row(self.cfg.dataset, self.sources["train"])
+        return Outline(
+            {"model": network},
+            kept_bytes=FLOAT_BYTES * num_frames * kept_floats(network),
+            row_operations=operations(network, num_frames),
+            smaller="use solver=flow/tiny, or set model.dim lower",
+        )
 
     def best_metric(self) -> str:
         return "loss"

@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from solfa.data.batching.collation import Batch
-from solfa.data.batching.modes import Pad
 from solfa.generate.data_codec import DataCodec, check_decoding, codes_array
 from solfa.generate.language_model import LanguageModel
 from solfa.generate.request import ClipRequest
@@ -19,7 +18,7 @@ from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import build_optimizer
 from solfa.solvers.plan.expected_loss import ExpectedLoss, uniform_guess
-from solfa.solvers.plan.outline import FLOAT_BYTES, Outline
+from solfa.solvers.plan.outline import FLOAT_BYTES, Outline, longest_row
 from solfa.solvers.standard import StandardSolver
 from solfa.solvers.tasks.shared_codecs import expect_codecs, refuse_scales
 from solfa.solvers.tasks.shared_codes import (
@@ -83,10 +82,7 @@ class LMSolver(StandardSolver[LMConfig]):
         expect_columns(self.cfg.conditioner.sources, self.sources["train"])
         network = self._build_network()
         config = network.lm.config
-        rows = self.cfg.dataset.rows("train", self.sources["train"]) if self.cfg.dataset is not None else None
-        longest = int(self.sources["train"].num_frames.max())
-        num_frames = longest if rows is None or isinstance(rows, Pad) else rows.num_frames
-        num_steps = network.lm.layout(num_frames).shape[1]
+        num_steps = network.lm.layout(longest_row(self.cfg.dataset, self.sources["train"])).shape[1]
         return Outline(
             {"model": network},
             kept_bytes=FLOAT_BYTES * num_steps * kept_floats(config),

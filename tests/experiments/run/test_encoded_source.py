@@ -1,5 +1,6 @@
 """Audio for training: encoded once, found again, extended, and the same batches as from a dataset made beforehand."""
 
+import json
 import logging
 import os
 import re
@@ -16,7 +17,7 @@ from solfa.data.sources.stage_source import OpenedSource, open_sources
 from solfa.encoding import api
 from solfa.errors import ConfigError
 from solfa.experiments.run import encoded_source as prepare
-from solfa.experiments.run.encoded_source import cache_path, prepare_dset, prepare_source
+from solfa.experiments.run.encoded_source import cache_path, find_encoded, prepare_dset, prepare_source
 from tests.codecs.tiny import make_encodec
 
 CODEC = "mulaw:sample_rate=8000"
@@ -100,6 +101,18 @@ def test_audio_without_a_codec_or_without_being_there_is_refused(audio_folder, t
         prepare_source(audio(tmp_path / "nowhere"), tmp_path / "cache")
     with pytest.raises(ConfigError, match="set manifest to null"):
         prepare_source(audio(audio_folder, manifest=1), tmp_path / "cache")
+
+
+@pytest.mark.parametrize("open_it", [prepare_source, find_encoded])
+def test_code_in_a_dataset_config_is_not_run_and_the_command_to_type_instead_is_named(audio_folder, tmp_path, open_it):
+    (tmp_path / "evil.py").write_text("raise SystemExit('I ran')\n")
+    entry = {"id": "a", "path": str(audio_folder), "custom_metadata_module": "evil.py"}
+    config = tmp_path / "my songs.json"
+    config.write_text(json.dumps({"dataset_type": "audio_dir", "datasets": [entry]}))
+    typed = f"solfa encode '{config}' 'my songs.solfa' --codec {CODEC} --trust-code"
+    with pytest.raises(ConfigError, match=rf"evil\.py.*{re.escape(typed)}.*dset\.train=my songs\.solfa") as refused:
+        open_it(audio(config), tmp_path / "cache")
+    assert "trust_code" not in str(refused.value), "which no setting of training is"
 
 
 @pytest.mark.parametrize("name", ["audio.solfa", "another.solfa"])
