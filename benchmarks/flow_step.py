@@ -232,7 +232,13 @@ def sampling(options: argparse.Namespace) -> None:
         draw_latents(ours, *told, options.frames, [0], settings)
 
     def there() -> None:
-        pipe(prompt_embeds=text, audio_end_in_s=11.0, num_inference_steps=10, guidance_scale=3.0, output_type="latent")
+        pipe(
+            prompt_embeds=text,
+            audio_end_in_s=0.9 * options.frames * 2048 / 44_100,
+            num_inference_steps=10,
+            guidance_scale=3.0,
+            output_type="latent",
+        )
 
     found: dict[str, list[float]] = {"solfa": [], "StableAudioPipeline": []}
     for turn in range(options.rounds + 1):

@@ -168,7 +168,8 @@ def import_(
         typer.Option("--leave-out-failed", help="Leave out unreadable arrays, so that `solfa encode` can redo them."),
     ] = False,
     trust_code: Annotated[
-        bool, typer.Option("--trust-code", help="Run the custom_metadata_module that a dataset JSON names.")
+        bool,
+        typer.Option("--trust-code", "--run-python", help="Run the custom_metadata_module that a dataset JSON names."),
     ] = False,
 ) -> None:
     """Turn arrays that another tool encoded into a Solfa dataset."""

@@ -98,7 +98,10 @@ def verify(
         typer.Option(help="With --repair: auto, cpu, cuda, cuda:1 or mps.", show_default="the kind that made it"),
     ] = None,
     trust_code: Annotated[
-        bool, typer.Option("--trust-code", help="With --repair: run the custom_metadata_module of a dataset JSON.")
+        bool,
+        typer.Option(
+            "--trust-code", "--run-python", help="With --repair: run the custom_metadata_module of a dataset JSON."
+        ),
     ] = False,
 ) -> None:
     """Check every hash, length, checksum and row against the plan; list the problems and exit 1 if there are any.

@@ -125,7 +125,8 @@ def encode(
         typer.Option(help="Folder that the paths in a table are relative to; files outside it are refused."),
     ] = None,
     trust_code: Annotated[
-        bool, typer.Option("--trust-code", help="Run the custom_metadata_module that a dataset JSON names.")
+        bool,
+        typer.Option("--trust-code", "--run-python", help="Run the custom_metadata_module that a dataset JSON names."),
     ] = False,
 ) -> None:
     """Encode audio into a Solfa dataset; it can be resumed, and every failure is listed."""

@@ -26,7 +26,7 @@ EXAMPLES = """
 
   solfa info 95 --metrics     all values, epoch by epoch; the first characters of a signature are enough
 
-  solfa info 9521b0af -t      follow its log until Ctrl-C
+  solfa info 9521b0af -t      follow its log until it ends, or until Ctrl-C
 
 SOLFA_DORA_DIR or the team file says where the experiments are.
 """
@@ -73,7 +73,7 @@ def info(
         return
     record = read_experiment(find_experiment(xps_dir, wanted))
     if tail:
-        _follow(record.log)
+        _follow(record)
     elif log:
         _print_log(record)
     elif config:
@@ -148,21 +148,40 @@ def _print_log(record: "ExperimentRecord") -> None:
             _echo(line.rstrip("\r\n"))
 
 
-def _follow(log: Path) -> None:
-    """Print the end of a log and follow it; Ctrl-C is the normal way out."""
+def _follow(record: "ExperimentRecord") -> None:
+    """Print the end of a log and follow it until the run is over, or Ctrl-C."""
     from solfa.files.tail import follow_lines
 
-    def wait() -> bool:
-        time.sleep(POLL_SECONDS)
-        return True
+    ending = ""
 
-    if not log.is_file():
-        errors.print(f"waiting for {visible(str(log))}", soft_wrap=True, highlight=False)
+    def wait() -> bool:
+        nonlocal ending
+        if ending:
+            return False
+        ending = _ending(record.folder)
+        if not ending:
+            time.sleep(POLL_SECONDS)
+        return True  # at the end as well: the last lines may have come after the last look
+
+    if not record.log.is_file():
+        errors.print(f"waiting for {visible(str(record.log))}", soft_wrap=True, highlight=False)
     try:
-        for line in follow_lines(log, wait):
+        for line in follow_lines(record.log, wait):
             _echo(line)
     except KeyboardInterrupt:
         return
+    errors.print(f"{visible(record.signature)} is not running: {visible(ending)}", soft_wrap=True, highlight=False)
+
+
+def _ending(folder: Path) -> str:
+    """Say how the run of an experiment ended; nothing while it goes on, may go on elsewhere, or is still to come."""
+    from solfa.xp.lock import read_lock
+    from solfa.xp.record import read_experiment
+
+    if read_lock(folder).is_held:  # cheap, unlike the records
+        return ""
+    record, now = read_experiment(folder), time.time()
+    return "" if record.state(now) in ("running", "unknown", "never ran") else record.state_words(now)
 
 
 def _print_config(record: "ExperimentRecord") -> None:

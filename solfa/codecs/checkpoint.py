@@ -1,5 +1,6 @@
 """Checkpoints in the `save_pretrained` layout, local or on the Hub, read by the library that wrote them."""
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +13,17 @@ from solfa.codecs.spec import CodecSpec
 from solfa.errors import ConfigError
 from solfa.files.json_objects import read_object
 from solfa.pretrained.account import check_loaded
-from solfa.pretrained.hub import find_config, local_directory, quiet_loading, unreachable
+from solfa.pretrained.hub import Wanted, find_config, local_directory, quiet_loading, unreachable
 from solfa.pretrained.tensors import TensorFiles
+
+_WHAT = "codec {}: the Hub model"
+# The names that transformers and diffusers give them, safe ones first.
+_WEIGHTS = (
+    "model*.safetensors",
+    "diffusion_pytorch_model*.safetensors",
+    "pytorch_model*.bin",
+    "diffusion_pytorch_model*.bin",
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class Checkpoint:
 
 def read_config(checkpoint: Checkpoint) -> Mapping[str, Any] | None:
     """Read `config.json`; None if there is none."""
-    path = find_config(checkpoint.location, checkpoint.subfolder, f"codec {checkpoint.name}: the Hub model")
+    path = find_config(checkpoint.location, checkpoint.subfolder, _WHAT.format(checkpoint.name))
     return None if path is None else read_object(path, ConfigError, f"codec {checkpoint.name}: {path}")
 
 
@@ -53,9 +63,11 @@ def load_pretrained(checkpoint: Checkpoint, model_class: Any) -> Any:
     """Call the library's `from_pretrained` in float32; refuse weights that do not fit, by name."""
     library = model_class.__module__.partition(".")[0]
     try:
-        with quiet_loading(library, bars=not isinstance(checkpoint.location, Path)):
+        # Found before the libraries look for it: they would not give up without a connection for half a minute.
+        source = _part(checkpoint, model_class) if checkpoint.part else _whole(checkpoint)
+        with quiet_loading(library):
             model, info = model_class.from_pretrained(
-                **(_part(checkpoint, model_class) if checkpoint.part else _whole(checkpoint)),
+                **source,
                 # Explicit, because the libraries would otherwise keep the file's dtype.
                 torch_dtype=torch.float32,
                 # They are listed in `info` and refused below, instead of in a report that fills a page.
@@ -69,15 +81,19 @@ def load_pretrained(checkpoint: Checkpoint, model_class: Any) -> Any:
 
 
 def _whole(checkpoint: Checkpoint) -> dict[str, Any]:
-    inside = {"subfolder": checkpoint.subfolder} if checkpoint.subfolder else {}
-    return {"pretrained_model_name_or_path": checkpoint.location, **inside}
+    directory, subfolder = checkpoint.location, checkpoint.subfolder
+    if not isinstance(directory, Path):
+        weights = tuple(posixpath.join(subfolder, pattern) for pattern in _WEIGHTS)
+        wanted = Wanted(weights, (posixpath.join(subfolder, "*.json"),))
+        directory = local_directory(directory, what=_WHAT.format(checkpoint.name), wanted=wanted)
+    return {"pretrained_model_name_or_path": directory, **({"subfolder": subfolder} if subfolder else {})}
 
 
 def _part(checkpoint: Checkpoint, model_class: Any) -> dict[str, Any]:
     """Read the tensors of a part alone: the rest of the model is larger, and not needed."""
     config = read_config(checkpoint)
     assert config is not None, "whoever named the part has read it there"
-    files = TensorFiles(local_directory(checkpoint.location, what="codec"))
+    files = TensorFiles(local_directory(checkpoint.location, what=_WHAT.format(checkpoint.name)))
     return {
         "pretrained_model_name_or_path": None,
         "config": model_class.config_class(**config[checkpoint.part]),
@@ -91,4 +107,4 @@ def _unreachable(checkpoint: Checkpoint) -> ConfigError:
             f"codec {checkpoint.name}: no weights could be read from {checkpoint.location / checkpoint.subfolder}; "
             "expected a directory written by save_pretrained, with config.json and .safetensors"
         )
-    return unreachable(checkpoint.location, f"codec {checkpoint.name}: the Hub model")
+    return unreachable(checkpoint.location, _WHAT.format(checkpoint.name))

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from solfa.ops.adversarial import Hinge, LeastSquares, feature_matching_loss
     from solfa.ops.audio_losses import MelLoss, StftLoss, TimeLoss, mel_loss, stft_loss, time_loss
     from solfa.ops.audio_metrics import codebook_perplexity, codebook_usage, count_codes, si_sdr
-    from solfa.ops.bootstrap import bootstrap_means
     from solfa.ops.class_grid import LinearGrid, MulawGrid, cells_on
     from solfa.ops.embedding_distances import fad, fad_infinity, kad, tag_divergence
     from solfa.ops.extended_ids import codes_of_ids, extend_ids
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         steps_of,
         take_back,
     )
+    from solfa.ops.recording_bootstrap import mean_draws
     from solfa.ops.sampling import draw, filter_logits, guide
     from solfa.ops.temperature import draw_uniforms
 else:
@@ -35,7 +35,6 @@ else:
             "solfa.ops.adversarial": ["Hinge", "LeastSquares", "feature_matching_loss"],
             "solfa.ops.audio_losses": ["MelLoss", "StftLoss", "TimeLoss", "mel_loss", "stft_loss", "time_loss"],
             "solfa.ops.audio_metrics": ["codebook_perplexity", "codebook_usage", "count_codes", "si_sdr"],
-            "solfa.ops.bootstrap": ["bootstrap_means"],
             "solfa.ops.class_grid": ["LinearGrid", "MulawGrid", "cells_on"],
             "solfa.ops.embedding_distances": ["fad", "fad_infinity", "kad", "tag_divergence"],
             "solfa.ops.extended_ids": ["codes_of_ids", "extend_ids"],
@@ -53,6 +52,7 @@ else:
                 "steps_of",
                 "take_back",
             ],
+            "solfa.ops.recording_bootstrap": ["mean_draws"],
             "solfa.ops.sampling": ["draw", "filter_logits", "guide"],
             "solfa.ops.temperature": ["draw_uniforms"],
         },
@@ -72,7 +72,6 @@ __all__ = [
     "Parallel",
     "StftLoss",
     "TimeLoss",
-    "bootstrap_means",
     "cells_on",
     "codebook_perplexity",
     "codebook_usage",
@@ -90,6 +89,7 @@ __all__ = [
     "kad",
     "lay_out",
     "lay_out_mask",
+    "mean_draws",
     "mel_loss",
     "mulaw_decode",
     "mulaw_encode",

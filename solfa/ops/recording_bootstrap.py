@@ -43,10 +43,23 @@ def interval_of(value: float, draws: NDArray[np.float64], level: float = LEVEL) 
     return Interval(float(2 * value - high), float(2 * value - low))
 
 
-def mean_draws(values: Float[np.ndarray, " R"], num_draws: int, seed: int) -> Float[np.ndarray, " draws"]:
-    """Draw the mean of a number that every recording has."""
-    times = draw_times(len(values), num_draws, seed)
-    return np.asarray(times @ values / len(values))
+def mean_draws(
+    values: Float[np.ndarray, "*kinds R"],
+    num_draws: int,
+    seed: int,
+    weights: Float[np.ndarray, " R"] | None = None,
+) -> Float[np.ndarray, "*kinds draws"]:
+    """Draw the mean of a number that every recording has; several kinds are drawn together, from the same recordings.
+
+    >>> import numpy as np
+    >>> from solfa.ops import mean_draws
+    >>> means = mean_draws(np.array([1.0, 2.0, 3.0]), num_draws=1000, seed=0)
+    >>> bool(means.min() == 1.0 and means.max() == 3.0)
+    True
+    """
+    times = draw_times(values.shape[-1], num_draws, seed)
+    weights = np.ones(values.shape[-1]) if weights is None else weights
+    return np.asarray((values * weights) @ times.T / (times @ weights))
 
 
 def halves(

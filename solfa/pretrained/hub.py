@@ -1,5 +1,6 @@
 """Find a checkpoint: a local directory, or a Hub model, from the local cache or downloaded once."""
 
+import posixpath
 import re
 import warnings
 from collections.abc import Iterator
@@ -85,23 +86,22 @@ def _snapshot(hub_id: str, revision: str | None, patterns: tuple[str, ...]) -> P
 
 def find_config(location: str | Path, subfolder: str, what: str) -> Path | None:
     """Find `config.json` in a local directory (Path) or a Hub model (str); None if there is none."""
-    if isinstance(location, Path):
-        path = location / subfolder / CONFIG
-        return path if path.is_file() else None
-    from transformers.utils.hub import cached_file
-
-    try:
-        found = cached_file(
-            location,
-            CONFIG,
-            subfolder=subfolder,
-            # Offline, a file that does not exist and one that was never downloaded look the same. The root may have
-            # none (as in a pipeline); the subfolder is the last place to look.
-            _raise_exceptions_for_missing_entries=bool(subfolder),
-        )
-    except OSError as error:
-        raise unreachable(location, what) from error
-    return None if found is None else Path(found)
+    directory = location
+    if not isinstance(directory, Path):
+        try:
+            # Not the libraries' search for one file: without a connection it asks six times, and says so each time.
+            with quiet_loading():
+                directory = _snapshot(directory, None, (posixpath.join(subfolder, CONFIG),))
+        except (OSError, ValueError) as error:
+            raise unreachable(str(location), what) from error
+    path = directory / subfolder / CONFIG
+    if path.is_file():
+        return path
+    if isinstance(location, Path) or not subfolder:
+        return None
+    # Offline, a file that does not exist and one that was never downloaded look the same. The root may have none (as
+    # in a pipeline); the subfolder is the last place to look.
+    raise unreachable(location, what)
 
 
 def unreachable(hub_id: str, what: str, written_by: str = "save_pretrained") -> ConfigError:
@@ -113,13 +113,12 @@ def unreachable(hub_id: str, what: str, written_by: str = "save_pretrained") -> 
 
 
 @contextmanager
-def quiet_loading(library: str = "transformers", *, bars: bool = False) -> Iterator[None]:
-    """Silence the library's loading report, and its progress bars unless it downloads."""
+def quiet_loading(library: str = "transformers") -> Iterator[None]:
+    """Silence the library's loading report and its progress bars."""
     logging: Any = import_module(f"{library}.utils.logging")
     verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
-    if not bars:
-        logging.disable_progress_bar()
+    logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
             # diffusers builds its layers with a weight norm that torch has deprecated.

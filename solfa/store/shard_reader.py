@@ -168,8 +168,9 @@ class ShardReader:
         """Reads the arrays if they are in an object store."""
         if isinstance(self._root, Path):
             return None
-        offsets, lengths, checksums = self._places(self._commit.data.size_bytes)
-        places = ArrayPlaces(offsets.tolist(), lengths.tolist(), checksums.tolist())
+        offsets, lengths, columns = self._places(self._commit.data.size_bytes, "checksum")
+        checksums = pc.fill_null(columns.column("checksum"), 0).to_pylist()
+        places = ArrayPlaces(offsets.tolist(), lengths.tolist(), checksums)
         return RemoteArrays(self._root, self._commit, self._spec, places, self._cache or FileCache.choose())
 
     @cached_property
@@ -188,9 +189,9 @@ class ShardReader:
         stop = start + length // dtype.itemsize
         return values, list(zip(start.tolist(), stop.tolist(), strict=True)), self._spec.width
 
-    def _places(self, size: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Find the byte offset, the byte length and the checksum of every array in a data file of `size` bytes."""
-        columns = self._read_meta(["status", "byte_offset", "byte_length", "num_frames", "checksum"])
+    def _places(self, size: int, *more: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], pa.Table]:
+        """Find the byte offset and length of every array in a data file of `size` bytes; return `more` columns, too."""
+        columns = self._read_meta(["status", "byte_offset", "byte_length", "num_frames", *more])
         offset, length, frames = (
             pc.fill_null(columns.column(name), -1).to_numpy() for name in ("byte_offset", "byte_length", "num_frames")
         )
@@ -201,7 +202,7 @@ class ShardReader:
         whole_frames, rest = np.divmod(length, self._spec.bytes_per_frame)
         if (outside | (whole_frames != frames) | (rest != 0)).any() or size == 0:
             raise StoreError(f"{self._meta}: its byte ranges do not fit {self._commit.data.name}; run `solfa verify`")
-        return offset, length, pc.fill_null(columns.column("checksum"), 0).to_numpy()
+        return offset, length, columns
 
     @cached_property
     def num_frames(self) -> np.ndarray[Any, Any]:

@@ -101,3 +101,14 @@ def test_a_command_that_a_message_quotes_exists_with_its_flags():
 def test_a_quoted_command_that_does_not_exist_is_found(text):
     assert len([*wrong_commands(text)]) == 1
     assert [*wrong_commands("`solfa gc X --dry-run` and `solfa --version`, not `solfa.gc`")] == []
+
+
+def test_running_the_python_of_a_dataset_config_is_asked_for_alike_everywhere():
+    asked = {
+        name: option.opts
+        for name, command in APP.commands.items()
+        for option in command.params
+        if "custom_metadata_module" in (getattr(option, "help", None) or "")
+    }
+    assert asked.keys() == {"encode", "pre-encode", "import", "verify"}
+    assert all(set(names) == {"--trust-code", "--run-python"} for names in asked.values())

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,26 @@ def test_unknown_teams_and_empty_places_are_answered(solfa_info, monkeypatch, tm
     assert code == 0 and str(tmp_path / "empty" / "xps") in output and output.count("\n") == 1
 
 
+def test_following_ends_with_the_run_and_says_how(solfa_info, dora_dir, monkeypatch):
+    code, output, faults = solfa_info("9521", "-t")
+    assert code == 0 and output.startswith("epoch 1\n") and "9521b0af" in faults and "done" in faults
+    folder = dora_dir / "xps/c0ffee12"
+    running = ExitStack()
+    running.enter_context(locked(folder))
+    (folder / "solver.log.0").write_text("first\n")
+
+    def end(seconds: float) -> None:
+        """End the run while it is followed, with a last line."""
+        with (folder / "solver.log.0").open("a") as file:
+            file.write("last\n")
+        record_failure(folder, SolfaError("the disk is full"))
+        running.close()
+
+    monkeypatch.setattr("solfa.cli.info.time.sleep", end)
+    code, output, faults = solfa_info("c0", "-t")
+    assert code == 0 and output == "first\nlast\n" and "the disk is full" in faults
+
+
 def test_a_log_is_followed_from_before_it_exists_until_it_is_interrupted(dora_dir):
     log = dora_dir / "xps/c0ffee12/solver.log.0"
     # Where these tests were started in the background, Ctrl-C is ignored, and what they start would ignore it, too.
@@ -190,14 +211,15 @@ def test_a_log_is_followed_from_before_it_exists_until_it_is_interrupted(dora_di
     try:
         assert process.stderr is not None and process.stdout is not None
         assert process.stderr.readline() == f"waiting for {log}\n"
-        for line in ("first\n", "second\n"):
-            with log.open("a") as file:
-                file.write(line)
-            assert process.stdout.readline() == line
-        log.write_text("anew\n")
-        assert process.stdout.readline() == "anew\n"
-        process.send_signal(signal.SIGINT)
-        rest, faults = process.communicate(timeout=60)
+        with locked(log.parent):
+            for line in ("first\n", "second\n"):
+                with log.open("a") as file:
+                    file.write(line)
+                assert process.stdout.readline() == line
+            log.write_text("anew\n")
+            assert process.stdout.readline() == "anew\n"
+            process.send_signal(signal.SIGINT)
+            rest, faults = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()

@@ -12,7 +12,9 @@ import torch
 
 from solfa.errors import ConfigError
 from solfa.generate.diffusers_export import export_as_diffusers
-from solfa.generate.model import load_model
+from solfa.generate.export import export_adapter
+from solfa.generate.model import build_model, load_model
+from solfa.generate.trained_folder import read_trained
 from solfa.models.flow.generation import clip_noise
 from solfa.models.flow.published import read_published
 from solfa.solvers.tasks.flow import FlowSolver
@@ -193,6 +195,31 @@ def test_a_pipeline_is_tuned_and_written_again_and_draws_there_what_it_draws_her
     here = np.clip(here, -1, 1) if kind == "three" else here  # as its pipeline does
     # Both in float32, in another order.
     assert np.allclose(here, there, atol=1e-4 * float(np.abs(there).max()) + 1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["open", "three"])
+def test_an_adapter_of_a_pipeline_is_put_on_it_by_peft_and_is_merged_into_one_that_is_written(
+    tmp_path: Path, kind: str
+) -> None:
+    from peft import PeftModel
+
+    write_pipeline(tmp_path / "pipeline", kind)
+    shares = {"segments": 0.0, "beginnings": 0.0}
+    changes: dict[str, Any] = {"optim__epochs": 1, "optim__updates_per_epoch": 2, "inpainting": shares}
+    trained_from(tmp_path, kind, adapter={"rank": 2}, **changes).run()
+    merged = build_model(read_trained(tmp_path / "xp"), device="cpu").generator.network.dit.dit
+    network = getattr(diffusers, "StableAudioDiTModel" if kind == "open" else "StableAudio3DiTModel")
+    theirs = network.from_pretrained(tmp_path / "pipeline" / "transformer")
+    start = {name: tensor.clone() for name, tensor in theirs.state_dict().items()}
+    export_adapter(tmp_path / "xp", tmp_path / "adapter")
+    export_as_diffusers(tmp_path / "xp", tmp_path / "out")
+    by_peft = PeftModel.from_pretrained(theirs, tmp_path / "adapter").merge_and_unload().state_dict()
+    written = network.from_pretrained(tmp_path / "out" / "transformer").state_dict()
+    for found in (by_peft, written):
+        assert found.keys() == start.keys()
+        assert all(torch.equal(tensor, merged.state_dict()[name]) for name, tensor in found.items())
+    assert any(not torch.equal(tensor, start[name]) for name, tensor in by_peft.items()), "it was trained"
 
 
 def test_a_run_begins_with_the_published_weights_and_without_a_scale(tmp_path: Path) -> None:

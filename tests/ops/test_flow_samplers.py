@@ -6,8 +6,9 @@ from itertools import pairwise
 import pytest
 import torch
 from diffusers import DPMSolverMultistepScheduler, FlowMatchEulerDiscreteScheduler, FlowMatchHeunDiscreteScheduler
+from diffusers.pipelines.stable_audio_3.pipeline_stable_audio_3 import logsnr_sigma_schedule
 
-from solfa.ops.flow_samplers import SAMPLERS, sample, time_grid
+from solfa.ops.flow_samplers import SAMPLERS, log_snr_grid, sample, time_grid
 
 ORDERS = {"euler": 1, "heun": 2, "dpm++": 2}
 
@@ -72,6 +73,15 @@ def test_a_grid_goes_from_its_start_to_zero_and_a_shift_keeps_its_ends():
     assert grid[0] == pytest.approx(0.6) and grid[-1] == 0
     assert all(later < earlier for earlier, later in pairwise(grid))
     assert all(moved >= even for moved, even in zip(grid, time_grid(5, start=0.6), strict=True))
+
+
+@pytest.mark.parametrize("start", [1.0, 0.9, 0.3, 0.05])
+def test_a_grid_in_log_snr_is_that_of_stable_audio_3_from_noise_and_falls_from_anywhere(start):
+    grid = log_snr_grid(8, start)
+    assert grid[0] == pytest.approx(start) and grid[-1] == 0 and len(grid) == 9
+    assert all(later < earlier for earlier, later in pairwise(grid))
+    if start == 1:
+        assert grid[:-1] == pytest.approx(logsnr_sigma_schedule(8, -6.2, 2.0), abs=1e-6)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

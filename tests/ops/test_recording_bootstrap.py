@@ -13,6 +13,17 @@ def test_every_draw_has_as_many_recordings_and_sets_of_one_size_are_drawn_alike(
     assert np.array_equal(times, draw_times(7, 50, seed=3)) and not np.array_equal(times, draw_times(7, 50, seed=4))
 
 
+def test_a_draw_is_of_the_same_recordings_for_all_kinds_and_weighted():
+    values, weights = np.array([[1.0, 4.0, 9.0], [2.0, 8.0, 18.0]]), np.array([1.0, 2.0, 3.0])
+    single, double = mean_draws(values, 50, seed=0, weights=weights)
+    assert np.array_equal(2 * single, double)
+    times = draw_times(3, 50, seed=0)
+    slowly = [
+        sum(t * w * v for t, w, v in zip(row, weights, values[0], strict=True)) / sum(row * weights) for row in times
+    ]
+    np.testing.assert_allclose(single, slowly, rtol=1e-12)
+
+
 def test_the_interval_of_a_mean_holds_it_nineteen_times_of_twenty():
     rng = np.random.default_rng(0)
     hits = 0

@@ -1,5 +1,7 @@
 """A checkpoint is found in a directory or by its Hub id, and what cannot be found is said in one sentence."""
 
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,18 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     snapshot.mkdir(parents=True)
     (snapshot / "pytorch_model.bin").touch()
     return snapshot
+
+
+@pytest.fixture
+def disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty Hub cache, a Hub that refuses connections, and nobody who has the time to wait for it."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # never listens
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail("waits to try again"))
+        yield
 
 
 def test_names_of_the_hub_are_told_from_paths():
@@ -47,6 +61,27 @@ def test_what_is_nowhere_is_answered_by_the_name_that_messages_know(cache, tmp_p
     for place in ("./nothing", str(tmp_path / "nothing"), tmp_path / "nothing"):
         with pytest.raises(ConfigError, match="no such directory"):
             local_directory(place)
+
+
+@pytest.mark.usefixtures("disconnected")
+def test_without_a_connection_the_answer_is_immediate_and_alone(capfd):
+    """In every kind of load: the small file that says what a codec is, and directories of weights."""
+    for load in (
+        lambda: find_config("someone/model", "", "codec"),
+        lambda: find_config("someone/model", "vae", "codec"),
+        lambda: local_directory("someone/model"),
+    ):
+        with pytest.raises(ConfigError, match=r"someone/model.*network"):
+            load()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_config_of_the_hub_is_found_in_the_cache(cache):
+    assert find_config("someone/model", "", "codec") is None
+    with pytest.raises(ConfigError, match=r"someone/model.*network"):
+        find_config("someone/model", "vae", "codec")
+    (cache / CONFIG).touch()
+    assert find_config("someone/model", "", "codec") == cache / CONFIG
 
 
 def test_a_config_is_found_or_is_not_there(tmp_path):

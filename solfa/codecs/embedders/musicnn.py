@@ -153,7 +153,7 @@ class MusicnnEmbedder:
         if package is None or not package.submodule_search_locations:
             raise ConfigError(
                 "embedder musicnn: the package that holds its weights is missing; run `pip install --no-deps musicnn` "
-                "(without --no-deps, it would install an old TensorFlow), or choose another embedder"
+                "(what it depends on is an old TensorFlow, which is not needed), or choose another embedder"
             )
         folder = Path(next(iter(package.submodule_search_locations))) / _CHECKPOINT
         network = MusicnnNetwork()

@@ -8,6 +8,9 @@ from solfa.experiments.compose.foreign_keys import Answer, answer_keys, renamed
 _AUDIO = "dset=audio/default dset.train=music.solfa, or dset.train.path=FOLDER and dset.train.codec=encodec_32khz"
 _NO_NOTES = "conditioner=text; Solfa has no conditions on chords, drums or melodies"
 
+_SCALES = {"xsmall": "tiny", "base": "laptop", "small": "small", "medium": "medium", "large": "large"}
+"""Sizes, with the closest where there is none of that name."""
+
 _CHOICES: Mapping[str, Mapping[str, str]] = {
     "solver": {
         "default": "solver=lm/base or another task; what all solvers share is in solver/standard.yaml",
@@ -45,16 +48,16 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
         "internal/*": _AUDIO,
     },
     "model": {
+        **{f"lm/model_scale/{size}": f"model=lm/{here}" for size, here in _SCALES.items()},
         "lm/*_lm": "model=lm/small",
         "lm/default": "model=lm/small",
         "encodec/*": "model=codec/encodec_24khz",
+        "score/*": "solver=flow/base, which has its own model; Solfa has no diffusion from codes",
+        "watermark/*": "not a model: Solfa trains no watermarks",
         "none": "left out: each solver has a model",
     },
 }
 """By group and pattern; the first pattern counts."""
-
-_SCALES = {"xsmall": "tiny", "base": "laptop"}
-"""Sizes that have another name, or none, with the closest."""
 
 
 def _codec(value: str) -> str:

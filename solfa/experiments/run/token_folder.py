@@ -63,7 +63,7 @@ def tokens_beside(audio: Path) -> Tokens | None:
 
 def place_of_source(source: Source, tokens: Tokens, cache_dir: Path) -> Path:
     """Name the cached dataset of a folder that is a source of its own."""
-    for name in ("segment_seconds", "audio_root", "manifest"):
+    for name in ("audio_root", "manifest"):
         if getattr(source, name) is not None:
             raise ConfigError(
                 f"{tokens.root}: {name} applies to audio, but these are encoded arrays; set it to null, or replace all "
@@ -79,6 +79,9 @@ def place_of_source(source: Source, tokens: Tokens, cache_dir: Path) -> Path:
 def import_as_source(source: Source, tokens: Tokens, cache_dir: Path) -> Path:
     """Import the clips of a folder that is a source of its own; return the dataset."""
     dataset = place_of_source(source, tokens, cache_dir)
+    if source.segment_seconds is not None:
+        # Not refused: the settings of audio are in the configs whose path people replace.
+        log.info("%s: encoded arrays stay whole; segment_seconds is for audio", tokens.root)
     if manifests(dataset):
         log.info("%s: using it for the encoded clips of %s", dataset, tokens.root)
     else:

@@ -6,13 +6,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from solfa.ops.bootstrap import bootstrap_means
+from solfa.ops.recording_bootstrap import LEVEL, interval_of, mean_draws
 from solfa.spelling import plural
 
 LEAST_SHARE = 0.001
 """A loss that moves by less than this share of itself does not count as moved, however sure that is."""
-LEVEL = 0.95
-"""How many of the bootstrap's means an interval holds."""
+NUM_DRAWS = 2000
 
 Outcome = Literal["it changed", "it did not change anything", "it memorised"]
 
@@ -70,13 +69,11 @@ def compare_losses(judged: Sequence[Judged], seed: int = 0) -> LossChange | None
     if not judged:
         return None
     weights = np.array([one.weight for one in judged])
-    totals = np.array([[one.before, one.after, one.after - one.before] for one in judged]).T * weights
-    drawn = bootstrap_means(totals, weights, seed=seed)
-    rest = (1 - LEVEL) / 2
-    ends = np.quantile(drawn, [rest, 1 - rest], axis=1)
-    means = totals.sum(1) / weights.sum()
+    losses = np.array([[one.before, one.after, one.after - one.before] for one in judged]).T
+    means = losses @ weights / weights.sum()
+    drawn = mean_draws(losses, NUM_DRAWS, seed, weights)
     before, after, difference = (
-        Estimate(float(mean), float(low), float(high)) for mean, low, high in zip(means, *ends, strict=True)
+        Estimate(float(mean), *interval_of(float(mean), draws)) for mean, draws in zip(means, drawn, strict=True)
     )
     return LossChange(before, after, difference, len(judged))
 

@@ -53,14 +53,13 @@ def sounds_side_by_side(
     pictures = [spectrogram_db(short_one.audio, short_one.sample_rate) for _, short_one, _ in excerpts]
     loudest = float(pictures[0].max())
     columns = [
-        sound_section(name, clip_id, short_one, whole, spectrogram_png(picture, loudest))
+        _sound(name, clip_id, short_one, whole, spectrogram_png(picture, loudest))
         for (name, short_one, whole), picture in zip(excerpts, pictures, strict=True)
     ]
     return element("div", *columns, class_="pair" if len(columns) == 2 else "pair single")
 
 
-def sound_section(name: str, clip_id: str, sound: Sound, whole: Sound, picture: bytes) -> Markup:
-    """Render a sound: its spectrogram, a player, and its levels."""
+def _sound(name: str, clip_id: str, sound: Sound, whole: Sound, picture: bytes) -> Markup:
     khz = sound.sample_rate / 2000
     alt = f"Mel spectrogram, {name.lower()} of {clip_id}: {sound.seconds:.2f} seconds, 0 to {khz:g} kHz"
     marks = (

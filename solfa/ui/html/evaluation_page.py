@@ -11,11 +11,10 @@ from solfa.evaluate.measures import Difference, Measure, finite
 from solfa.files.whole_files import replace_atomically
 from solfa.ops.recording_bootstrap import Interval
 from solfa.spelling import plural, short
-from solfa.ui.html.cards import PLAYER_SECONDS, sound_section
+from solfa.ui.html.cards import sounds_side_by_side
 from solfa.ui.html.document import html_document
-from solfa.ui.html.excerpt import excerpt
 from solfa.ui.html.markup import Markup, element
-from solfa.ui.html.picture import RANGE_DB, spectrogram_db, spectrogram_png
+from solfa.ui.html.picture import RANGE_DB
 from solfa.ui.html.report import POLICY
 from solfa.ui.html.report_data import Sound
 from solfa.version import __version__
@@ -206,7 +205,7 @@ def _clips(report: Evaluation, read: Read | None, read_original: Read | None) ->
     key = element(
         "p",
         "Spectrograms: frequency in kHz (mel scale) over time in seconds; ",
-        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), "loudest point."),
+        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), "loudest point of the first."),
         class_="quiet lead",
     )
     return element("section", *parts[:1], key, *parts[1:])
@@ -217,17 +216,11 @@ def _card(clip: ClipScore, read: Read | None, read_original: Read | None) -> Mar
     sounds = [] if read is None else [("Clip", *read(clip.id))]
     if read_original is not None and clip.pair is not None:
         sounds.insert(0, ("Reference", *read_original(clip.pair)))
-    sections = []
-    for name, audio, rate in sounds:
-        whole = Sound(audio, rate)
-        part = excerpt(whole, PLAYER_SECONDS)
-        picture = spectrogram_db(part.audio, rate)
-        sections.append(sound_section(name, clip.id, part, whole, spectrogram_png(picture, float(picture.max()))))
     return element(
         "article",
         element("header", element("h3", clip.id), element("p", scores, class_="quiet")),
         element("p", clip.caption, class_="caption") if clip.caption else "",
-        element("div", *sections, class_="pair" if len(sections) == 2 else "pair single") if sections else "",
+        sounds_side_by_side(clip.id, [(name, Sound(audio, rate)) for name, audio, rate in sounds]),
         class_="card",
     )
 

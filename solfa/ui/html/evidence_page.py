@@ -5,8 +5,9 @@ It is a single file with its audio inside, runs no scripts and loads nothing.
 
 import numpy as np
 
+from solfa.ops.recording_bootstrap import LEVEL
 from solfa.solvers.evidence.comparison import ClipPair, Evidence
-from solfa.solvers.evidence.verdict import LEVEL, Estimate, LossChange
+from solfa.solvers.evidence.verdict import Estimate, LossChange
 from solfa.spelling import plural
 from solfa.ui.html.cards import sounds_side_by_side
 from solfa.ui.html.charts import bars

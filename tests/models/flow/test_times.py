@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from solfa.models.flow.config import LogitNormalTimes, LogSnrTimes, UniformTimes
+from solfa.models.flow.config import LengthShift, LogitNormalTimes, LogSnrTimes, UniformTimes
 from solfa.models.flow.times import training_times
 from solfa.ops.noise_paths import coefficients
 
@@ -30,6 +30,14 @@ def test_the_logarithm_of_data_to_noise_is_uniform(objective):
     found = 2 * (data / noise).log()
     assert torch.allclose(found, 2.0 - 8.0 * FRACTIONS, atol=1e-9)
     assert torch.all(times.diff() > 0)
+
+
+def test_a_shift_can_grow_with_the_length_of_a_clip():
+    shift = LengthShift(min_frames=100, max_frames=400, min_shift=1.0, max_shift=4.0)
+    assert [shift.at(count) for count in (10, 100, 250, 400, 9000)] == pytest.approx([1.0, 1.0, 2.0, 4.0, 4.0])
+    shifts = torch.tensor([1.0, 4.0], dtype=torch.float64)
+    times = training_times(torch.tensor([0.5, 0.5], dtype=torch.float64), UniformTimes(), "rectified_flow", shifts)
+    assert times.tolist() == pytest.approx([0.5, 0.8])
 
 
 def test_a_shift_spends_more_time_near_noise():

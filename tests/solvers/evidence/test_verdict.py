@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from solfa.ops.bootstrap import bootstrap_means
 from solfa.solvers.evidence.verdict import Judged, LossChange, compare_losses, judge
 from solfa.solvers.evidence.weight_change import Moved, change_per_layer, layer_of
 
@@ -79,12 +78,6 @@ def test_means_are_weighted_and_intervals_have_the_width_that_theory_says() -> N
     heavy = compare_losses([Judged("a", 1.0, 1.0, 3.0), Judged("b", 5.0, 5.0, 1.0)])
     assert heavy is not None
     assert heavy.before.value == 2.0
-
-
-def test_a_draw_is_of_the_same_units_for_all_kinds_of_totals() -> None:
-    totals = np.array([[1.0, 4.0, 9.0], [2.0, 8.0, 18.0]])
-    single, double = bootstrap_means(totals, np.array([1.0, 2.0, 3.0]))
-    assert np.array_equal(2 * single, double)
 
 
 def test_the_change_of_a_layer_is_the_norm_over_all_its_weights() -> None:
