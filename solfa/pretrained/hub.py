@@ -24,6 +24,8 @@ class Wanted(NamedTuple):
     """The small files next to them."""
     written_by: str = "save_pretrained"
     """What writes such a directory, for error messages."""
+    instead: str = ""
+    """What does without it, for error messages."""
 
 
 CHECKPOINT = Wanted(("model*.safetensors", "pytorch_model*.bin"), ("*.json", "*.model"))
@@ -39,7 +41,7 @@ PIPELINE = Wanted(
     ),
     "a pipeline of diffusers",
 )
-TEXT_MODEL = Wanted(TEXT_WEIGHTS, TEXT_FILES)
+TEXT_MODEL = Wanted(TEXT_WEIGHTS, TEXT_FILES, instead="; conditioner=text_small needs no download")
 SOLFA_MODEL = Wanted(("model.safetensors",), ("config.json", "README.md", "curve.svg", "codec/*"), "export_model")
 
 
@@ -72,7 +74,7 @@ def local_directory(
         try:
             snapshot = _snapshot(location, revision, (weights, *wanted.around))
         except (OSError, ValueError) as error:
-            raise unreachable(location, what, wanted.written_by) from error
+            raise unreachable(location, what, wanted.written_by, wanted.instead) from error
         if any(snapshot.glob(weights)):
             break
     return snapshot
@@ -104,11 +106,11 @@ def find_config(location: str | Path, subfolder: str, what: str) -> Path | None:
     raise unreachable(location, what)
 
 
-def unreachable(hub_id: str, what: str, written_by: str = "save_pretrained") -> ConfigError:
+def unreachable(hub_id: str, what: str, written_by: str = "save_pretrained", instead: str = "") -> ConfigError:
     """Make the error for a Hub model that cannot be downloaded."""
     return ConfigError(
         f"{what} {hub_id}: not a local directory, not in the Hub's local cache, and not reachable on the Hub; "
-        f"connect to the network once, or pass a directory written by {written_by}"
+        f"connect to the network once, or pass a directory written by {written_by}{instead}"
     )
 
 

@@ -186,7 +186,7 @@ def test_places_without_an_encoder_are_answered_with_one_sentence(tmp_path, make
         make_text(tmp_path)
     with pytest.raises(ConfigError, match="no such directory"):
         make_text(tmp_path / "nowhere")
-    with pytest.raises(ConfigError, match=r"nobody/nothing: .*Hub.*network"):
+    with pytest.raises(ConfigError, match=r"nobody/nothing: .*Hub.*network.*text_small"):
         make_text("nobody/nothing")
 
 
