@@ -13,7 +13,7 @@ TORCH_INDEX ?= $(shell test "$$(uname -sm)" = "Linux x86_64" && ! nvidia-smi -L 
 	&& echo https://download.pytorch.org/whl/cpu)
 TORCH = $(addprefix --index-url ,$(TORCH_INDEX)) $(if $(CONSTRAINTS),$(shell grep '^torch==' $(CONSTRAINTS)),torch)
 
-.PHONY: demo test test-fast test-random test-benchmarks test-scale test-lowest lint lint-platforms unit format docs layers package clean
+.PHONY: demo test test-fast test-random test-processors test-benchmarks test-scale test-lowest lint lint-platforms unit format docs layers package clean
 
 demo: $(VENV)/.run
 	$(BIN)/solfa demo
@@ -42,6 +42,18 @@ test-scale: $(VENV)/.scale
 SEED ?= $(shell date +%s)
 test-random: $(VENV)/.dev
 	$(BIN)/pytest -p randomly --randomly-seed=$(SEED) -m "not scale"
+
+# As other processors compute: their instructions, one and four threads, another order for each. A machine can only
+# take instructions away; `make test-processors PROCESSORS=avx2:AVX2 MARK="not scale"` runs one set, slow tests included.
+PROCESSORS ?= default:SSE41 avx2:AVX2 avx512:AVX512_CORE
+THREADS ?= 1 4
+MARK ?= not slow and not scale
+test-processors: $(VENV)/.dev
+	set -e; for isa in $(PROCESSORS); do for threads in $(THREADS); do \
+	  echo "$$isa, $$threads threads, SEED=$(SEED)"; \
+	  ATEN_CPU_CAPABILITY=$${isa%:*} ONEDNN_MAX_CPU_ISA=$${isa#*:} OMP_NUM_THREADS=$$threads \
+	    $(BIN)/pytest -p randomly --randomly-seed=$(SEED) -m "$(MARK)"; \
+	done; done
 
 # With the lowest versions that pyproject.toml allows, in an environment of their own.
 test-lowest:
