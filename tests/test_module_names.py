@@ -23,6 +23,8 @@ MEANINGS = {
     "musiccaps.py": "MusicCaps token folders",
     "npy_folder.py": "folders of .npy files",
     "stable_audio.py": "the output of stable-audio-tools",
+    # Of a language model, and of a flow model.
+    "costs.py": "what an update of a network costs",
     # The mathematics, and the codec that is nothing else.
     "mulaw.py": "mu-law",
 }

@@ -45,9 +45,9 @@ def module_page(module: str, names: list[str], described: dict[tuple[str, str], 
         if place != module:
             lines += [f"`{name}` is described in [{place}]({place}.md#{place}.{name}).", ""]
     for name in own:
-        # `solfa.train` is also a module, which can be called; the function in it is what to describe.
-        inside = f".{name}" if module_path(f"{module}.{name}").is_file() else ""
-        lines += [f"::: {module}.{name}{inside}", ""]
+        # `solfa.train` and `solfa.evaluate` are also modules, which can be called; describe what is called.
+        place = home(module, name) if module_path(f"{module}.{name}").is_file() else module
+        lines += [f"::: {place}.{name}", ""]
     return "\n".join(lines)
 
 

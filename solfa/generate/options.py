@@ -37,7 +37,7 @@ class DrawOptions(TypedDict, total=False):
     """Models of latents: how many steps lead from noise to a clip."""
     grid: Grid
     """Models of latents: where the steps are, `even` in time or in `log_snr`."""
-    window_seconds: float
+    window_seconds: float | None
     """Models of latents: longer clips are drawn in windows of this length."""
     overlap: float
     """Models of latents: the share of a window that it has in common with the one before."""

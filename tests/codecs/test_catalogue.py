@@ -174,5 +174,5 @@ def test_specs_are_read_back_as_written(spec: CodecSpec) -> None:
 def test_every_name_of_the_documentation_is_known() -> None:
     assert set(NAMES) == {
         "encodec_24khz", "encodec_32khz", "encodec_48khz", "dac_16khz", "dac_24khz", "dac_44khz", "mimi",
-        "stable_audio_open", "mulaw", "linear", "solfa_24khz", "embedder",
+        "stable_audio_open", "stable_audio_3", "ace_step_48khz", "mulaw", "linear", "solfa_24khz", "embedder",
     }  # fmt: skip

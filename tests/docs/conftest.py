@@ -58,6 +58,9 @@ def prepared_dataset(prepared_audio: Path) -> Path:
 def page_folder(tmp_path: Path, prepared_audio: Path, prepared_dataset: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with `audio/` and the finished `music.solfa`; what Solfa keeps for later is beside them."""
     monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("SOLFA_DORA_DIR", str(tmp_path / "solfa"))
+    monkeypatch.delitem(sys.modules, "solfa.train", raising=False)
+    monkeypatch.delattr(solfa, "train", raising=False)  # where experiments live is read when it is imported
     shutil.copytree(prepared_audio, tmp_path / "audio")
     shutil.copytree(prepared_dataset, tmp_path / "music.solfa")
     return tmp_path
@@ -94,10 +97,7 @@ def prepared_experiments(prepared_dataset: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def experiments(page_folder: Path, prepared_experiments: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of these experiments, and new ones, of a user who keeps them beside the page."""
+def experiments(page_folder: Path, prepared_experiments: Path) -> Path:
+    """A copy of these experiments, of a user who keeps them beside the page."""
     shutil.copytree(prepared_experiments, page_folder / "solfa/xps")
-    monkeypatch.setenv("SOLFA_DORA_DIR", str(page_folder / "solfa"))
-    monkeypatch.delitem(sys.modules, "solfa.train", raising=False)
-    monkeypatch.delattr(solfa, "train", raising=False)  # where experiments live is read when it is imported
     return page_folder / "solfa/xps"

@@ -23,6 +23,7 @@ from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
 from solfa.files.json_objects import read_object
 from solfa.pretrained.account import check_loaded
+from solfa.pretrained.directory import CONFIG
 from solfa.pretrained.hub import local_directory, quiet_loading
 from solfa.pretrained.tensors import weights_sha256
 
@@ -69,13 +70,13 @@ class TransformersEmbedder:
         from transformers import AutoFeatureExtractor
 
         directory = local_directory(location, what="embedder")
-        for name in ("config.json", "preprocessor_config.json"):
+        for name in (CONFIG, "preprocessor_config.json"):
             if not (directory / name).is_file():
                 raise ConfigError(
                     f"embedder {location}: expected a {name} beside the weights, found none; `save_pretrained` of the "
                     "model and of its feature extractor write them"
                 )
-        config = read_object(directory / "config.json", ConfigError, f"embedder {location}")
+        config = read_object(directory / CONFIG, ConfigError, f"embedder {location}")
         model = _load_model(str(location), directory, config)
         with quiet_loading():
             extractor = AutoFeatureExtractor.from_pretrained(directory)  # type: ignore[no-untyped-call]

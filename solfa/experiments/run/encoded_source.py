@@ -117,10 +117,13 @@ def _recordings(source: Source, path: Place) -> AudioSource:
         return open_source(str(path), audio_root=_folder(source.audio_root))
     except UntrustedCodeError as refused:
         encoded = path.with_suffix(".solfa").name if isinstance(path, Path) else "music.solfa"
-        codec = f" --codec {shlex.quote(source.codec)}" if source.codec else ""
+        places = f"{shlex.quote(str(path))} {shlex.quote(encoded)}"
+        typed = f"`solfa encode {places} --trust-code`"
+        if source.codec:
+            typed = f"`solfa encode {places} --codec {shlex.quote(source.codec)} --trust-code`"
         raise ConfigError(
-            f"{refused.found}, and training does not run it; read it, and if you trust it, type `solfa encode "
-            f"{shlex.quote(str(path))} {shlex.quote(encoded)}{codec} --trust-code`, and train with dset.train={encoded}"
+            f"{refused.found}, and training does not run it; read it, and if you trust it, type {typed}, and "
+            f"train with dset.train={encoded}"
         ) from None
 
 
