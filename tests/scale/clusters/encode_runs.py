@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from solfa.store.layout import committed_shards
@@ -59,6 +60,16 @@ class EncodeRun:
         )
         assert self.process.poll() is None, self.errors
         return self.encoders()
+
+    def stop_one_at_work(self) -> int:
+        """Stop a process that is working on a shard, so that it cannot finish it before it is killed."""
+        while True:
+            for shard, pid in self.wait_for_work(0).items():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                    if self.encoders().get(shard) == pid:
+                        return pid
+                    os.kill(pid, signal.SIGCONT)
 
     def encoders(self) -> dict[int, int]:
         """Read from the leases which process works on which shard."""
