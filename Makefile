@@ -34,9 +34,10 @@ test-benchmarks: $(VENV)/.dev
 	$(BIN)/pytest -m "slow or not slow" tests/benchmarks tests/recipes
 
 # On real clusters and servers: two nodes of Ray, two of Slurm, and others. Debian's packages are fetched by the tests,
-# unpacked and used where they are; what cannot be had is skipped, and said so.
+# unpacked and used where they are; what cannot be had is skipped, and said so. `make test-scale AGAIN=--last-failed`
+# repeats what failed.
 test-scale: $(VENV)/.scale
-	$(BIN)/pytest -m scale -rs tests/scale
+	$(BIN)/pytest -m scale -rs $(AGAIN) tests/scale
 
 # In another order and with other random numbers every time; `make test-random SEED=NUMBER` repeats one.
 SEED ?= $(shell date +%s)
