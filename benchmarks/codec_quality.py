@@ -3,16 +3,20 @@
     python benchmarks/codec_quality.py held-out.csv --codec DIRECTORY --codebooks 1,2,4,8 \\
         --opus 6,12,24 --mp3 8,16,32 --mulaw --out report/
 
+    python benchmarks/codec_quality.py held-out.csv unseen.csv --codec DIRECTORY --codec solfa_24khz --codebooks 4,8 \\
+        --opus 9 --goals --out report/
+
 Every TABLE is a CSV with the columns path, kind (music, speech or effects) and package. Of every table, kind and
 package, at most --clips recordings are taken at equal distances in the order of their paths, and of each the middle
 --seconds (shorter ones whole, those below 1 s not at all), as mono at 48 kHz; where there are fewer recordings, up to
 --excerpts evenly spread pieces of each. Measured: ViSQOL (audio mode), SI-SDR, mel distance, and PESQ and STOI on
-speech. Opus and MP3 are brought in time with the original. What was measured before is read from --out, so that
-another codec costs only its own time.
+speech. All are brought in time with the original. --goals judges every --codec by the goals of the built-in codec
+(quality/goals.py). Codec2 and Lyra V2 (quality/speech_codecs.py says how to get them) are measured on speech only.
+What was measured before is read from --out, so that another codec costs only its own time.
 
-Needs pip install 'solfa[eval]', and opus-tools and lame for --opus and --mp3. ViSQOL takes 0.3
+Needs pip install 'solfa[eval]', and opus-tools, lame and codec2 for --opus, --mp3 and --codec2. ViSQOL takes 0.3
 core-seconds for a second of audio with numba (the extra `accel`), 2 without.
-Writes index.html, summary.md, results.csv, results.json, visqol.svg, spectrograms.svg, and the folder cache.
+Writes index.html, summary.md, goals.md, results.csv, results.json, visqol.svg, spectrograms.svg, and the folder cache.
 """
 
 import argparse
@@ -22,9 +26,11 @@ from pathlib import Path
 
 from quality.clips import choose_clips, read_table
 from quality.competitors import Backwards, BandLimit, Mp3, Opus, System, codec_systems, mulaw_systems
+from quality.goals import judge, verdict_table, write_verdicts
 from quality.measuring import measure_all, system_keys
 from quality.metrics import versions
 from quality.page import listening_clips, renditions, write_page
+from quality.speech_codecs import Codec2, is_for, lyra_systems
 from quality.summary import summarise, terminal_table, write_tables
 
 from solfa.errors import ConfigError, SolfaError
@@ -58,6 +64,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--opus", type=numbers, default=[], help="target rates in kbit/s, e.g. 6,12,24")
     made.add_argument("--mp3", type=numbers, default=[], help="rates in kbit/s, e.g. 8,16,32")
     made.add_argument("--mulaw", action="store_true", help="mu-law with 8 bits at 8, 16 and 24 kHz")
+    made.add_argument("--codec2", type=numbers, default=[], help="rates in bit/s, e.g. 1300,3200; on speech")
+    made.add_argument("--lyra", type=Path, metavar="DIR", help="Lyra's .tflite files: 3.2, 6 and 9.2 kbit/s on speech")
+    made.add_argument("--goals", action="store_true", help="judge every --codec by the goals of the built-in codec")
     made.add_argument("--control", action="store_true", help="the original backwards, to see what the measures miss")
     made.add_argument("--seconds", type=positive, default=10.0, help="length of an excerpt")
     made.add_argument("--clips", type=int, default=12, help="at most, of every table, kind and package")
@@ -75,6 +84,7 @@ def chosen_systems(options: argparse.Namespace) -> list[System]:
     systems += [Opus(kbit) for kbit in options.opus]
     systems += [Mp3(kbit) for kbit in options.mp3]
     systems += mulaw_systems() if options.mulaw else []
+    systems += [*(Codec2(rate) for rate in options.codec2), *lyra_systems(options.lyra)]
     systems += [Backwards(24_000)] if options.control else []
     twice = [name for name, number in Counter(system.name for system in systems).items() if number > 1]
     if twice:
@@ -94,15 +104,22 @@ def report(options: argparse.Namespace) -> None:
         measurements = measure_all(clips, systems, keys, options.out, bar, options.jobs)
     groups = summarise(measurements)
     write_tables(measurements, groups, packages, options.out)
+    families = dict.fromkeys(system.family for system in codec_systems(options.codec, options.codebooks))
+    verdicts = judge(measurements, list(families)) if options.goals else []
+    if verdicts:
+        write_verdicts(verdicts, options.out)
     heard = listening_clips(clips, options.listen)
     with progress_bar("writing the page", "clips") as bar:
         sounds = []
         for clip in heard:
-            sounds.append((clip, renditions(clip, systems, options.listen_seconds)))
+            heard_after = [system for system in systems if is_for(system, clip.row.kind)]
+            sounds.append((clip, renditions(clip, heard_after, options.listen_seconds)))
             bar(len(sounds), len(heard))
     write_page(groups, measurements, sounds, options.out)
     for group in groups:
         print_table(terminal_table(group))
+    if verdicts:
+        print_table(verdict_table(verdicts))
     console.print(f"Open {options.out / 'index.html'}", highlight=False, soft_wrap=True)
 
 

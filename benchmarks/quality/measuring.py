@@ -21,6 +21,7 @@ from solfa.files import replace_atomically, value_sha256
 from .clips import Clip, Mono, read_excerpt
 from .competitors import System
 from .metrics import Scores, score
+from .speech_codecs import is_for
 
 CACHE = "cache"
 RULES_VERSION = 1
@@ -105,6 +106,7 @@ def measure_all(
         (clip, system, out / CACHE / clip.digest[:20] / f"{keys[system.name]}.json")
         for clip in clips
         for system in systems
+        if is_for(system, clip.row.kind)
     ]
     missing = [task for task in tasks if not task[2].is_file()]
     for done, (path, content) in enumerate(_computed(missing, jobs, compute), start=1):

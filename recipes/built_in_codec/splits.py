@@ -15,7 +15,7 @@ from typing import Literal
 Kind = Literal["music", "speech", "effects", "synthesised"]
 Split = Literal["train", "valid", "held-out", "unseen"]
 
-EXTENSIONS = (".ogg", ".flac", ".wav")
+EXTENSIONS = (".ogg", ".opus", ".flac", ".wav")
 MEASURABLE_SECONDS = 1.0
 """Shorter recordings are trained on only: perceptual measures want about a second."""
 SYNTHESISED: Kind = "synthesised"
@@ -43,29 +43,86 @@ class Source:
 
 
 FRETS_ON_FIRE = "usr/share/games/fretsonfire/data/songs"
+ASTERISK = "usr/share/asterisk/sounds"
+FISH_FILLETS = "usr/share/games/fillets-ng"
+FLARE = "usr/share/games/flare/mods/fantasycore"
+FREEDROID = "usr/share/freedroidrpg/data/sound"
+HEDGEWARS = "usr/share/games/hedgewars/Data"
+MARS = "usr/share/games/marsshooter/audio"
+UNKNOWN_HORIZONS = "usr/share/unknown-horizons/content/audio"
 FOLDER = r".*(?=/)"
 """The guitar and the rest of a song lie in its folder."""
 FAMILY = r"[^_]*_[^_]*?(?=\d*(_|$))"
 """The first two words, unnumbered: `loop_amen` is part of `loop_amen_full`, and `tabla_tun2` like `tabla_tun1`."""
-SOURCES = (
-    Source("singularity-music", "music", "CC-BY-SA-3.0", "usr/share/games/singularity/music", held_out=2, valid=1),
-    Source("fretsonfire-songs-muldjord", "music", "CC-BY-SA-3.0", FRETS_ON_FIRE, held_out=1, song=FOLDER),
+SERIES = r".*?(?=[-_ ]?\d*$)"
+"""Without the number at its end: `axe-2` is the same axe as `axe-1`."""
+GPL2, GPL3, CC_BY_SA = "GPL-2.0-or-later", "GPL-3.0-or-later", "CC-BY-SA-3.0"
+
+MUSIC = (
+    Source("singularity-music", "music", CC_BY_SA, "usr/share/games/singularity/music", held_out=2, valid=1),
+    Source("fretsonfire-songs-muldjord", "music", CC_BY_SA, FRETS_ON_FIRE, held_out=1, song=FOLDER),
     Source("fretsonfire-songs-sectoid", "music", "MIT", FRETS_ON_FIRE, held_out=1, song=FOLDER),
-    Source("sonic-pi-samples", "effects", "CC0-1.0", "usr/share/sonic-pi/samples", held_out=14, valid=5, song=FAMILY),
-    Source("festvox-ru", "speech", "BSD-like", "usr/share/festival/voices", held_out=20, valid=8),
-    Source(
-        "asterisk-core-sounds-en-wav",
-        "speech",
-        "CC-BY-SA-3.0",
-        "usr/share/asterisk/sounds",
-        held_out=20,
-        valid=6,
-        without=("silence",),
-    ),
-    Source(
-        "wesnoth-1.16-music", "music", "GPL-2.0-or-later", "usr/share/games/wesnoth", unseen=True, without=("silence",)
-    ),
+    Source("warzone2100-music", "music", GPL2, "usr/share/games/warzone2100/music", held_out=2),
+    Source("wesnoth-1.16-music", "music", GPL2, "usr/share/games/wesnoth", held_out=3, without=("silence",)),
+    Source("naev-data", "music", GPL3, "usr/share/naev/dat/snd/music", held_out=3, valid=1, song=SERIES),
+    Source("hedgewars-data", "music", "GPL-2.0-only", f"{HEDGEWARS}/Music", held_out=2, song=SERIES),
+    Source("colobot-common-sounds", "music", GPL3, "usr/share/games/colobot/music", held_out=1, song=SERIES),
+    Source("marsshooter-data", "music", CC_BY_SA, f"{MARS}/music", held_out=1),
+    Source("freedroidrpg-data", "music", GPL2, f"{FREEDROID}/music"),
+    Source("unknown-horizons", "music", GPL2, f"{UNKNOWN_HORIZONS}/music"),
+    Source("flare-game", "music", CC_BY_SA, f"{FLARE}/music"),
+    Source("starfighter-data", "music", GPL2, "usr/share/starfighter/music"),
+    Source("fillets-ng-data", "music", GPL2, f"{FISH_FILLETS}/music"),
+    Source("frozen-bubble-data", "music", "GPL-2.0-only", "usr/share/games/frozen-bubble/snd"),
+    Source("lincity-ng-data", "music", GPL2, "usr/share/games/lincity-ng/music"),
+    Source("extremetuxracer-data", "music", GPL2, "usr/share/games/etr/music"),
 )
+SPEECH = (
+    Source("festvox-ru", "speech", "BSD-like", "usr/share/festival/voices", held_out=20, valid=8),
+    *(
+        Source(
+            f"asterisk-core-sounds-{language}-wav",
+            "speech",
+            CC_BY_SA,
+            ASTERISK,
+            held_out=held_out,
+            valid=valid,
+            without=("silence",),
+        )
+        for language, held_out, valid in (("en", 20, 6), ("fr", 0, 0), ("es", 0, 0), ("it", 4, 2), ("ru", 0, 0))
+    ),
+    Source("fillets-ng-data-cs", "speech", GPL2, f"{FISH_FILLETS}/sound", held_out=6, valid=2, song=FOLDER),
+    Source("fillets-ng-data-nl", "speech", GPL2, f"{FISH_FILLETS}/sound", held_out=3, valid=1, song=FOLDER),
+    Source("klettres-data", "speech", GPL2, "usr/share/klettres"),
+    Source("ktuberling-data", "speech", GPL2, "usr/share/ktuberling/sounds", held_out=6, valid=2),
+    Source("hedgewars-data", "speech", "GFDL-1.3", f"{HEDGEWARS}/Sounds/voices"),
+)
+EFFECTS = (
+    Source("sonic-pi-samples", "effects", "CC0-1.0", "usr/share/sonic-pi/samples", held_out=14, valid=5, song=FAMILY),
+    Source("wesnoth-1.16-data", "effects", GPL2, "usr/share/games/wesnoth", held_out=6, valid=3, song=SERIES),
+    Source("hydrogen-drumkits", "effects", "free, one per kit", "usr/share/hydrogen/data/drumkits"),
+    Source("hedgewars-data", "effects", "GFDL-1.3", f"{HEDGEWARS}/Sounds", without=("voices",)),
+    Source("naev-data", "effects", GPL3, "usr/share/naev/dat/snd/sounds"),
+    Source("colobot-common-sounds", "effects", GPL3, "usr/share/games/colobot/sounds"),
+    Source("flare-game", "effects", CC_BY_SA, f"{FLARE}/soundfx"),
+    Source("freedroidrpg-data", "effects", GPL2, f"{FREEDROID}/effects"),
+    Source("unknown-horizons", "effects", GPL2, f"{UNKNOWN_HORIZONS}/sounds"),
+    Source("lincity-ng-data", "effects", GPL2, "usr/share/games/lincity-ng/sounds"),
+    Source("marsshooter-data", "effects", "public domain", f"{MARS}/toon"),
+    Source("starfighter-data", "effects", GPL2, "usr/share/starfighter/sound"),
+    Source("lomiri-sounds", "effects", "CC-BY-SA-3.0, CC-BY-4.0, CC0-1.0", "usr/share/sounds/lomiri"),
+)
+UNSEEN = (
+    Source("drascula-music", "music", "Drascula", "usr/share/scummvm/drascula", unseen=True),
+    Source("pushover-data", "music", GPL3, "usr/share/pushover", unseen=True),
+    Source("planetblupi-music-ogg", "music", GPL3, "usr/share/planetblupi", unseen=True),
+    Source("hyperrogue-music", "music", CC_BY_SA, "usr/share/hyperrogue/music", unseen=True),
+    Source("hyperrogue-music", "effects", CC_BY_SA, "usr/share/hyperrogue/sounds", unseen=True),
+    Source("supertux-data", "music", GPL2, "usr/share/games/supertux2/music", unseen=True),
+    Source("supertux-data", "effects", GPL2, "usr/share/games/supertux2/sounds", unseen=True),
+)
+"""Whole packages that are for the report alone."""
+SOURCES = (*MUSIC, *SPEECH, *EFFECTS, *UNSEEN)
 
 
 @dataclass(frozen=True)
@@ -103,7 +160,7 @@ class Entry:
 def is_taken(path: PurePosixPath, source: Source) -> bool:
     """Tell whether a file of the unpacked package belongs to the corpus."""
     inside = path.is_relative_to(source.folder) and path.suffix in EXTENSIONS
-    return inside and not {*path.parts, path.stem} & {*source.without}
+    return inside and not {*path.relative_to(source.folder).parts, path.stem} & {*source.without}
 
 
 def song_of(path: PurePosixPath, source: Source) -> str:

@@ -18,7 +18,7 @@ from solfa.files.whole_files import new_directory
 from solfa.models.codec.config import CodecModelConfig
 from solfa.models.codec.network import CodecModel
 from solfa.pretrained.account import check_tensors
-from solfa.pretrained.directory import read_config, write_checkpoint
+from solfa.pretrained.directory import CONFIG, read_config, write_checkpoint
 from solfa.pretrained.hub import local_directory
 from solfa.pretrained.tensors import TensorFiles
 from solfa.version import __version__
@@ -60,6 +60,11 @@ def load_codec_model(location: str | Path, *, revision: str | None = None) -> Co
     files = TensorFiles(directory)
     check_tensors(files, {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}, set(), where)
     return fill(model, files.read)
+
+
+def is_codec_directory(directory: Path) -> bool:
+    """Say whether a directory is one that `save_codec_model` wrote."""
+    return (directory / CONFIG).is_file() and read_config(directory).get("model_type") == MODEL_TYPE
 
 
 def build_apart(config: CodecModelConfig) -> CodecModel:

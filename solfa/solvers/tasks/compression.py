@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int64
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor, nn
 
-from solfa.codecs.catalogue import load_codec
+from solfa.codecs.catalogue import load_codec, load_own
 from solfa.codecs.families.quantized import WaveformCodec
 from solfa.config import Config
 from solfa.data.batching.collation import Batch
@@ -27,6 +27,7 @@ from solfa.models.codec.bottlenecks import Rvq
 from solfa.models.codec.config import CodecModelConfig
 from solfa.models.codec.encodec_start import load_encodec
 from solfa.models.codec.network import CodecModel, Reconstruction
+from solfa.models.codec.trained_start import start_from
 from solfa.nn.discriminators import Judgement, StftDiscriminatorConfig, frozen
 from solfa.ops.adversarial import AnyAdversarialLoss, Hinge, feature_matching_loss
 from solfa.ops.audio_losses import AnyAudioLoss
@@ -162,13 +163,16 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         return {"clips": len(clips) / 2}
 
     def load_pretrained(self, location: str) -> str:
-        """Start from an EnCodec checkpoint in transformers' layout: a directory or a Hub id."""
-        bottleneck = self.cfg.model.bottleneck
+        """Start from a codec that Solfa trained (built in or exported), or from an EnCodec in transformers' layout."""
+        name, bottleneck = location.removeprefix("//pretrained/"), self.cfg.model.bottleneck
+        trained = load_own(name)
+        if trained is not None:
+            return f"loaded the codec {name}: encoder, decoder; {start_from(self.codec, trained, name)}"
         if not isinstance(bottleneck, Rvq):
             raise ConfigError(
                 f"model.bottleneck: starting from {location} takes rvq, found {bottleneck.kind}; set kind to rvq"
             )
-        loaded = load_encodec(location.removeprefix("//pretrained/"), rvq=bottleneck)
+        loaded = load_encodec(name, rvq=bottleneck)
         load_module("model", self.codec, loaded.state_dict())
         return f"loaded the codec from {location}; everything else starts fresh"
 

@@ -53,6 +53,7 @@ def test_gradients_of_the_reconstruction_reach_every_parameter(bottleneck: Bottl
 
 
 @pytest.mark.slow
+@pytest.mark.learning
 @pytest.mark.parametrize("bottleneck", [Rvq(num_codebooks=2, codebook_size=32, dropout=0.5), Fsq(num_codebooks=2)])
 def test_training_lessens_the_error(bottleneck: BottleneckConfig) -> None:
     model = CodecModel(tiny_config(bottleneck, strides=(2, 2), num_filters=8, lstm_layers=0))

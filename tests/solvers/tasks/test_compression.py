@@ -15,6 +15,7 @@ from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.files.whole_files import replace_atomically
 from solfa.generate.clip import GeneratedClip
+from solfa.models.codec.codec_files import save_codec_model
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.compression import CompressionConfig, CompressionSolver
 from solfa.solvers.watchers.protocol import Watcher, Watchers
@@ -66,6 +67,7 @@ def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.learning
 def test_it_learns_to_reconstruct(tones: Path, tmp_path: Path) -> None:
     solver = solver_of(tmp_path, values_for(tones, adversarial=None, optim__updates_per_epoch=30))
     before = solver.run_stage("valid")
@@ -151,6 +153,19 @@ def test_data_that_do_not_fit_get_a_sentence(tones: Path, tmp_path: Path) -> Non
         solver_of(tmp_path, values_for(tones, model__sample_rate=2000))
     with pytest.raises(ConfigError, match=r"weights: .*found"):
         solver_of(tmp_path, values_for(tones, weights={"time": 1.0}))
+
+
+def test_an_exported_codec_is_where_a_continuous_one_starts(tones: Path, tmp_path: Path) -> None:
+    trained = solver_of(tmp_path / "first", values_for(tones)).codec.eval()
+    save_codec_model(trained, tmp_path / "codec")
+    model = {**values_for(tones)["model"], "bottleneck": {"kind": "gaussian", "latent_channels": SEANET["dim"]}}
+    solver = solver_of(tmp_path / "xp", values_for(tones, model=model, continue_from=str(tmp_path / "codec")))
+    solver.restore()
+    audio, codec = torch.randn(1, 1, 200) * 0.1, deepcopy(solver.codec).eval()
+    with torch.no_grad():
+        expected = trained.decoder(trained.encoder(audio))
+        assert torch.allclose(codec.decode(codec.encode(audio), 200), expected, atol=1e-4)
+    assert not torch.allclose(expected, torch.zeros(()), atol=1e-3)
 
 
 def test_an_encodec_checkpoint_is_where_tuning_starts(tones: Path, tmp_path: Path) -> None:
