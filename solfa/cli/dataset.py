@@ -121,6 +121,8 @@ def verify(
 
         with progress_bar("verifying", "shards") as bar:
             result = run(dataset, bar)
+    from solfa.store.landmark_file import FOLDER
+
     if result.leftovers:
         files = plural(len(result.leftovers), "file")
         console.print(f"{files} left over from interrupted runs (harmless; `solfa gc` removes them)")
@@ -133,9 +135,9 @@ def verify(
     for problem in result.problems:
         message = visible(in_flags(problem.message, context.command))
         console.print(f"[red]{visible(problem.path)}[/]: {message}", soft_wrap=True, highlight=False)
-    advice = (
-        "" if repair else "; `--repair` puts damaged files in order, with `--source SOURCE` also those of data and meta"
-    )
+    can_repair = not repair and any(not problem.path.startswith(f"{FOLDER}/") for problem in result.problems)
+    advice = "; `--repair` puts damaged files in order, with `--source SOURCE` also those of data and meta"
+    advice = advice if can_repair else ""
     console.print(f"{plural(len(result.problems), 'problem')}{advice}", soft_wrap=True, highlight=False)
     raise typer.Exit(1)
 

@@ -140,7 +140,7 @@ def _print(report: "Evaluation") -> None:
     """Print the measures, the comparison, the faults and what fell out."""
     from rich.table import Table
 
-    from solfa.ui.html.evaluation_page import number, sizes, spelled_bits, spelled_interval
+    from solfa.ui.html.evaluation_page import number, sizes, spelled_bits, spelled_interval, spelled_memorised
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("measure", "value", "95 % interval", "real", "noise", "n"):
@@ -159,6 +159,8 @@ def _print(report: "Evaluation") -> None:
         console.print(visible(told), soft_wrap=True, highlight=False)
     if report.bits:
         console.print(visible(spelled_bits(report)), soft_wrap=True, highlight=False)
+    if report.num_memorised:
+        console.print(f"[yellow]memorised[/]: {spelled_memorised(report)}; the page says which", highlight=False)
     for name, count in report.faults.items():
         console.print(f"[yellow]{name}[/] in {plural(count, 'clip')}", highlight=False)
     print_failures([(fallen.id, fallen.reason) for fallen in report.fell_out])

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from solfa.data.batching.loader import BatchDataset, GlobalBatchSampler, Loader, make_loader
     from solfa.data.batching.modes import Crop, Pack, Pad
     from solfa.data.batching.stage_batches import Batching, StageBatching, make_stage_loader
+    from solfa.data.copies.copy_search import Copy, CopyFinder, CopyPair, find_copies
+    from solfa.data.copies.duplicate_clusters import Duplicates, find_duplicates
     from solfa.data.sources.clip_source import ClipSource, MemoryClip, MemoryClips, SourceClip
     from solfa.data.sources.dset import Dset, Source
     from solfa.data.sources.hold_out import HoldOut
@@ -22,6 +24,8 @@ else:
             "solfa.data.batching.loader": ["BatchDataset", "GlobalBatchSampler", "Loader", "make_loader"],
             "solfa.data.batching.modes": ["Crop", "Pack", "Pad"],
             "solfa.data.batching.stage_batches": ["Batching", "StageBatching", "make_stage_loader"],
+            "solfa.data.copies.copy_search": ["Copy", "CopyFinder", "CopyPair", "find_copies"],
+            "solfa.data.copies.duplicate_clusters": ["Duplicates", "find_duplicates"],
             "solfa.data.sources.clip_source": ["ClipSource", "MemoryClip", "MemoryClips", "SourceClip"],
             "solfa.data.sources.dset": ["Dset", "Source"],
             "solfa.data.sources.hold_out": ["HoldOut"],
@@ -36,8 +40,12 @@ __all__ = [
     "Batching",
     "ClipSource",
     "ClipTable",
+    "Copy",
+    "CopyFinder",
+    "CopyPair",
     "Crop",
     "Dset",
+    "Duplicates",
     "GlobalBatchSampler",
     "HoldOut",
     "Loader",
@@ -49,6 +57,8 @@ __all__ = [
     "Source",
     "SourceClip",
     "StageBatching",
+    "find_copies",
+    "find_duplicates",
     "make_loader",
     "make_stage_loader",
     "open_sources",

@@ -16,6 +16,8 @@ from solfa.ops.audio_metrics import mel_distance_db, si_sdr
 
 WAVEFORM_RATE = 24_000
 LENGTH_TOLERANCE_SECONDS = 0.1
+NUM_BOUNDED = 8
+"""How many originals tell what the best and the worst copy would be given: some measures take seconds a clip."""
 
 Mono = NDArray[np.float32]
 
@@ -71,12 +73,49 @@ def copy_scores(
     """Measure each pair of an original and its copy; NaN where a measure does not apply."""
     for original, copy in pairs:
         found = dict.fromkeys(measures, float("nan"))
-        for rate in sorted({COPY_MEASURES[name].sample_rate for name in measures}):
+        for rate in _rates(measures):
             one, other = (sounds.read(key, rate, 1)[0][0] for sounds, key in ((originals, original), (copies, copy)))
             if abs(len(one) - len(other)) > LENGTH_TOLERANCE_SECONDS * rate:
                 break  # it is another take, not a copy
             length = min(len(one), len(other))
-            for name in (name for name in measures if COPY_MEASURES[name].sample_rate == rate):
-                value = COPY_MEASURES[name].compute(one[:length], other[:length])
-                found[name] = float("nan") if value is None else value
+            found |= _scores_at(rate, one[:length], other[:length], measures)
         yield found
+
+
+def copy_bounds(keys: Sequence[str], originals: Sounds, measures: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Measure what a perfect copy of some originals gets, and what noise that is as loud as they are gets."""
+    rows = []
+    for index, key in enumerate(keys[:NUM_BOUNDED]):
+        perfect: dict[str, float] = {}
+        noisy: dict[str, float] = {}
+        for rate in _rates(measures):
+            original = originals.read(key, rate, 1)[0][0]
+            perfect |= _scores_at(rate, original, original, measures)
+            noisy |= _scores_at(rate, original, _noise_like(original, index), measures)
+        rows.append([(perfect[name], noisy[name]) for name in measures])
+    means = [_known_mean(values) for values in np.array(rows).reshape(len(rows), -1).T]
+    return {name: (means[2 * place], means[2 * place + 1]) for place, name in enumerate(measures)}
+
+
+def _rates(measures: Sequence[str]) -> list[int]:
+    return sorted({COPY_MEASURES[name].sample_rate for name in measures})
+
+
+def _scores_at(rate: int, original: Mono, copy: Mono, measures: Sequence[str]) -> dict[str, float]:
+    """Apply the measures that hear at one rate."""
+    found = {}
+    for name in measures:
+        if COPY_MEASURES[name].sample_rate == rate:
+            value = COPY_MEASURES[name].compute(original, copy)
+            found[name] = float("nan") if value is None else value
+    return found
+
+
+def _noise_like(original: Mono, seed: int) -> Mono:
+    loudness = float(np.sqrt(np.mean(np.square(original, dtype=np.float64))))
+    return (loudness * np.random.default_rng(seed).standard_normal(len(original))).astype(np.float32)
+
+
+def _known_mean(values: NDArray[np.float64]) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")

@@ -113,6 +113,7 @@ def embed(clips: ClipSet, embedder: Embedder | str, crew: Crew, loaded: Embedder
             batch_seconds=0.0,
             num_encoders=crew.num_encoders,
             num_workers=crew.num_workers,
+            fingerprints=False,
             listener=crew.listener,
         )
     if not report.clips:

@@ -22,10 +22,15 @@ class ClipScore:
     scores: Mapping[str, float]
     """By measure; NaN where it does not apply."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Seconds, loudness, faults, ... (`ClipFacts`)."""
+    """Seconds, loudness, faults, ... (`ClipFacts`), and of a model's clip the `nearest` training clip."""
     caption: str | None = None
     pair: str | None = None
     """The reference recording that it belongs to."""
+
+    @property
+    def is_memorised(self) -> bool:
+        """Whether the clip is known to be a copy of one that the model was trained on."""
+        return bool((self.facts.get("nearest") or {}).get("is_copy"))
 
     def as_dict(self) -> dict[str, Any]:
         """Spell it in plain values."""
@@ -79,6 +84,11 @@ class Evaluation:
             for fault in clip.facts.get("faults", ()):
                 counts[fault] = counts.get(fault, 0) + 1
         return counts
+
+    @property
+    def num_memorised(self) -> int:
+        """Count the clips that are copies of clips that the model was trained on."""
+        return sum(clip.is_memorised for clip in self.clips)
 
     def ranked(self) -> list[ClipScore]:
         """List the clips that have the measure they are ranked by, the best first."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,23 +15,26 @@ from solfa.codecs.embedders.protocol import Embedder, HearsText
 from solfa.errors import ConfigError
 from solfa.evaluate.clip_faults import clip_facts
 from solfa.evaluate.clip_sets import ClipSet, Judged, of_clips, of_dataset, of_model, open_place
-from solfa.evaluate.copies import COPY_MEASURES, Sounds, copy_scores
+from solfa.evaluate.copies import COPY_MEASURES, Sounds, copy_bounds, copy_scores
 from solfa.evaluate.embedded import Crew, EmbeddedSet, FellOut, embed
 from solfa.evaluate.evaluation import ClipScore, Evaluation
 from solfa.evaluate.measures import (
     Measure,
+    finite,
     mean_measure,
     measure_fad,
     measure_fad_infinity,
     measure_kad,
     measure_kld,
 )
+from solfa.evaluate.memorised import with_nearest
 from solfa.evaluate.model_bits import model_bits
 from solfa.files.stores.place import read_place
 from solfa.generate.model import Model, load_model
 from solfa.store.dataset import Dataset
 from solfa.store.layout import is_dataset
 from solfa.xp.layout import BEST, CONFIG
+from solfa.xp.record import NoSuchExperimentError
 
 MetricName = Literal["kad", "fad", "fad_infinity", "kld", "clap", "si_sdr", "mel", "visqol", "pesq", "stoi", "bits"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
@@ -70,6 +74,10 @@ class Job:
         measures += self._texts(clips, real, found, known, noise, scores)
         measures += self._copies(clips, real, found, known, pairs, scores)
         bits = self._bits(model, real, known) if "bits" in self.wanted else {}
+        scored = self._clip_scores(clips, found, known, pairs, scores)
+        if model is not None:
+            told = partial(self.on_clip, "decoding training clips")
+            scored = with_nearest(scored, model.trained.folder, model.codec, Sounds(clips.source()), told)
         by = next((name for name in ("mel", "kld", "closeness", "clap") if name in scores), "closeness")
         return Evaluation(
             clips.name,
@@ -77,7 +85,7 @@ class Job:
             self.embedder.name,
             self.embedder.fingerprint,
             tuple(measures),
-            self._clip_scores(clips, found, known, pairs, scores),
+            scored,
             _fallen(found, known),
             by,
             self.seed,
@@ -93,8 +101,14 @@ class Job:
             path = Path(judged).expanduser()
             is_model = (path / CONFIG).is_file() and any((path / n).is_file() for n in (BEST, "model.safetensors"))
             if is_model or not (path.exists() or is_dataset(read_place(judged))):
-                return load_model(judged, device=self.crew.device, trust_code=self.trust_code)
+                return self._load(judged)
         return None
+
+    def _load(self, judged: str | Path) -> Model:
+        try:
+            return load_model(judged, device=self.crew.device, trust_code=self.trust_code)
+        except NoSuchExperimentError as error:
+            raise ConfigError(f"`clips`: no folder, file or dataset is called {judged}; as a model, {error}") from error
 
     def _gather(self, judged: Judged, model: Model | None, real: ClipSet) -> ClipSet:
         if model is not None:
@@ -190,11 +204,13 @@ class Job:
         ):
             return []
         keys = [(known.ids[one], found.ids[other]) for one, other in pairs]
-        each = copy_scores(keys, Sounds(real.source()), Sounds(clips.source()), names)
+        originals = Sounds(real.source())
+        each = copy_scores(keys, originals, Sounds(clips.source()), names)
         rows = []
         for done, row in enumerate(each, 1):
             rows.append(row)
             self.on_clip("comparing copies", done, len(keys))
+        bounds = copy_bounds([original for original, _ in keys], originals, names)
         places = [row for _, row in pairs]
         measures = []
         for name in names:
@@ -203,7 +219,8 @@ class Job:
             measure = mean_measure(name, values, self.seed, unit=about.unit, higher_is_better=about.higher_is_better)
             if self._applies(name, measure.num_recordings > 0, "copies as long as their originals, and with sound"):
                 scores[name] = values
-                measures.append(replace(measure, num_reference=len(known)))
+                floor, ceiling = map(finite, bounds[name])
+                measures.append(replace(measure, num_reference=len(known), floor=floor, ceiling=ceiling))
         return measures
 
     def _bits(self, model: Model | None, real: ClipSet, known: EmbeddedSet) -> Mapping[str, Any]:

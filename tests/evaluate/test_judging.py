@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import solfa
 from solfa.errors import ConfigError, SolfaError
@@ -13,6 +14,7 @@ from solfa.evaluate import load_embedder
 from solfa.evaluate.clip_sets import cache_folder, open_place, pair_key
 from solfa.evaluate.embedded import Crew, embed
 from solfa.ui.html.evaluation_page import render_evaluation
+from tests.codecs.embedders.test_embedders import make_clap
 from tests.conftest import tree_digest
 from tests.evaluate.sounds import RATE, clips, with_noise, write_melodies
 
@@ -60,6 +62,8 @@ def test_a_dataset_is_decoded_and_compared_with_its_originals(real, tmp_path):
     report = solfa.evaluate(solfa.open_dataset(fine), real, embedder="mel", metrics=["si_sdr", "mel"], against=coarse)
     assert report["si_sdr"].value > 30 and report["si_sdr"].num_recordings == 6
     assert {difference.verdict for difference in report.differences} == {"better"} and report.ranked_by == "mel"
+    mel, si_sdr = report["mel"], report["si_sdr"]
+    assert 0 == mel.floor < mel.value < mel.ceiling and si_sdr.ceiling < 0 < si_sdr.value < si_sdr.floor
 
 
 def test_embeddings_are_a_dataset_and_can_be_the_reference(real, tmp_path):
@@ -91,6 +95,24 @@ def test_embeddings_are_a_dataset_and_can_be_the_reference(real, tmp_path):
 def test_what_cannot_be_measured_is_one_sentence(real, settings, words):
     with pytest.raises(ConfigError, match=words):
         solfa.evaluate(real, reference=real, **{"embedder": "mel", **settings})
+    with pytest.raises(ConfigError, match=r"no folder.*nowhere"):
+        solfa.evaluate("nowhere", reference=real, embedder="mel")
+
+
+def test_clap_hears_whether_clips_agree_with_their_captions(real, tmp_path):
+    """The mean cosine between clips and captions, taken by hand; the captions are files beside the clips."""
+    torch.manual_seed(0)
+    embedder = load_embedder(make_clap(tmp_path / "clap"))
+    made = write_melodies(tmp_path / "made", range(50, 53))
+    captions = ["a piano", "drum", "piano piano"]
+    for index, caption in enumerate(captions):
+        (made / f"{index:02d}.txt").write_text(caption)
+    found = solfa.evaluate(made, reference=real, embedder=embedder, metrics=["clap"])["clap"]
+    heard = embed(open_place(made), embedder, Crew(), embedder)
+    sounds = heard.of_recordings(heard.frames)
+    sounds /= np.linalg.norm(sounds, axis=1, keepdims=True)
+    expected = (sounds * embedder.embed_texts(captions).double().numpy()).sum(axis=1).mean()
+    assert found.value == pytest.approx(expected, abs=1e-6) and found.num_recordings == 3
 
 
 def test_names_are_paired_without_their_extensions():
@@ -98,6 +120,7 @@ def test_names_are_paired_without_their_extensions():
     assert pair_key("v1.5 mix.mp3") == "v1.5 mix"
 
 
+@pytest.mark.slow
 def test_speech_measures_come_from_their_packages(real, tmp_path):
     if find_spec("pesq") is None or find_spec("pystoi") is None:
         with pytest.raises(ConfigError, match=r"solfa\[eval\]"):
@@ -106,6 +129,8 @@ def test_speech_measures_come_from_their_packages(real, tmp_path):
     noisy = write_melodies(tmp_path / "noisy", range(6), with_noise(0.05))
     found = solfa.evaluate(real, reference=real, embedder="mel", metrics=["pesq", "stoi"], against=noisy)
     assert found["pesq"].value > 4 and found["stoi"].value > 0.99
+    for measure in (found["pesq"], found["stoi"]):
+        assert measure.value == pytest.approx(measure.floor) and measure.value > measure.ceiling
     assert {difference.verdict for difference in found.differences} == {"better"}
 
 

@@ -55,6 +55,7 @@ def test_two_runs_are_compared_by_the_interval_of_their_difference(heard):
 
 
 @pytest.mark.slow
+@pytest.mark.weights
 def test_musicnn_hears_degradation_and_which_clip_a_clip_was_made_from():
     """With the weights of its package: KAD grows, and shuffled pairs have a larger divergence of tags."""
     if find_spec("musicnn") is None:

@@ -101,6 +101,14 @@ class Dset(Config):
     """None means the same as valid."""
     generate: Sources | None = None
     """None means the same as evaluate."""
+    on_leak: Literal["warn", "refuse", "ignore"] = "warn"
+    """What to do if what a run validates on holds copies of what it trains on."""
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, serialise: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Leave out what came later, unless it is used: runs that began without it can continue."""
+        values = serialise(self)
+        return {name: value for name, value in values.items() if name != "on_leak" or value != "warn"}
 
     @model_validator(mode="after")
     def _one_way_to_validate(self) -> "Dset":

@@ -6,12 +6,12 @@ Whole recordings are held out, not clips: the segments of one recording are alik
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_serializer, model_validator
 
 from solfa.config import Config
 from solfa.data.stable_random import stable_key
@@ -35,6 +35,14 @@ class HoldOut(Config):
     """Hold out the recordings with the smallest hashes, as many as it takes for this many clips."""
     seed: int = 0
     """Another seed gives another choice."""
+    by: Literal["recording", "content"] = "recording"
+    """What stays together: the clips of a recording, or also recordings that hold copies of each other."""
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, serialise: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Leave out what came later, unless it is used: runs that began without it can continue."""
+        values = serialise(self)
+        return {name: value for name, value in values.items() if name != "by" or value != "recording"}
 
     @model_validator(mode="after")
     def _one_size(self) -> "HoldOut":
@@ -73,9 +81,13 @@ def recording_of(clip_id: str) -> str:
     return _SEGMENT.sub("", clip_id, count=1)
 
 
-def on_side(ids: Sequence[str], hold_out: HoldOut, side: Side) -> Bool[np.ndarray, "clips"]:
-    """Find the clips of one side; it is an error if a side has none."""
+def on_side(
+    ids: Sequence[str], hold_out: HoldOut, side: Side, groups: Mapping[str, str] | None = None
+) -> Bool[np.ndarray, "clips"]:
+    """Find the clips of one side; it is an error if a side has none. Recordings of one group stay together."""
     recordings = [recording_of(clip_id) for clip_id in ids]
+    if groups is not None:
+        recordings = [groups[recording] for recording in recordings]
     counts = Counter(recordings)
     held = hold_out.recordings(counts)
     if not held or len(held) == len(counts):

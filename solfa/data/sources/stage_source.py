@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from solfa.data.copies.shared_content import Leak, content_groups, find_leak
 from solfa.data.sources.clip_source import ClipSource, DrawWeights, SourceClip
 from solfa.data.sources.columns import STORED_COLUMNS, ClipColumns
 from solfa.data.sources.dset import Dset, Source, Stage
@@ -131,15 +132,33 @@ def open_sources(
     >>> len(drums), drums.codec
     (2, 'solfa_24khz:num_codebooks=8')
     """
-    opened = [_open(source, verify) for source in sources]
-    expect_same_arrays([(str(part.dataset.path), part.dataset.info) for part in opened])
-    if hold_out is not None:
-        ids = [part.columns.values("id") for part in opened]
-        opened = _kept(opened, on_side([clip_id for part in ids for clip_id in part], hold_out, side))
+    opened = _open_side(sources, hold_out, side, verify)
     if num_clips is not None and num_clips < sum(len(part.dataset) for part in opened):
         ids = [part.columns.values("id") for part in opened]
         opened = _kept(opened, some_clips([clip_id for part in ids for clip_id in part], num_clips))
     return OpenedSource(opened, weighted=weighted)
+
+
+def _open_side(sources: Sequence[Source], hold_out: HoldOut | None, side: Side, verify: Verify) -> list[_Opened]:
+    opened = [_open(source, verify) for source in sources]
+    expect_same_arrays([(str(part.dataset.path), part.dataset.info) for part in opened])
+    if hold_out is None:
+        return opened
+    groups = content_groups([part.dataset for part in opened]) if hold_out.by == "content" else None
+    ids = [clip_id for part in opened for clip_id in part.columns.values("id")]
+    return _kept(opened, on_side(ids, hold_out, side, groups))
+
+
+def training_datasets(dset: Dset) -> list[Dataset]:
+    """Open what a run trains on, without what is held out."""
+    return [part.dataset for part in _open_side(dset.train, dset.hold_out, "train", "never")]
+
+
+def leak_of(dset: Dset) -> Leak | None:
+    """Say how much of what a run validates on is in what it trains on; None if nothing is known of one of them."""
+    judged = dset.train if dset.valid is None else dset.valid
+    valid = _open_side(judged, None if dset.valid else dset.hold_out, "valid", "never")
+    return find_leak(training_datasets(dset), [part.dataset for part in valid])
 
 
 def _kept(opened: Sequence[_Opened], kept: Bool[np.ndarray, "clips"]) -> list[_Opened]:

@@ -2,9 +2,11 @@
 
 import logging
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jaxtyping
 import pytest
 
 from solfa.config import parse_config
@@ -179,6 +181,15 @@ def flip_byte(dataset: Path, clip_id: str) -> None:
     raise AssertionError(clip_id)
 
 
+@pytest.fixture
+def unchecked_types() -> Iterator[None]:
+    """Without the type checker of the tests, which looks at an item of any sequence, drawn at random."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("unchecked_types")
 def test_verify_once_stops_at_a_damaged_clip_also_in_workers(tmp_path: Path) -> None:
     damaged = store(tmp_path / "d.solfa", numbered(8))
     name = open_dataset(damaged).ids()[5]

@@ -1,0 +1,1 @@
+"""Copies: clips that sound the same, found by their landmarks."""
