@@ -1,13 +1,14 @@
 """What does Ray cost? The same 20 shards with two encoders on this machine, and with two on a Ray cluster.
 
-    ray start --head --num-cpus 2 --disable-usage-stats
+    RAY_worker_niceness=0 ray start --head --num-cpus 2 --disable-usage-stats
     python benchmarks/ray_overhead.py [--codec solfa_24khz] [--shards 20] [--rounds 3]
     ray stop
 
 Both in turn, from the same folder into new datasets, whose files are compared. The whole call is timed, with planning,
-connecting to the cluster and starting encoders, and so is the time from the first clip to the last. On a machine that
-is busy with other things, CPU time says more: it is that of the command, of its encoders and, with Ray, of all of Ray's
-own processes meanwhile.
+connecting to the cluster and starting encoders, and so is the time from the first clip to the last; what is left is the
+fixed part, which does not grow with the number of shards. On a machine that is busy with other things, CPU time says
+more: it is that of the command, of its encoders and, with Ray, of all of Ray's own processes meanwhile. Ray's workers
+give way to others unless they are told not to (RAY_worker_niceness), which a busy machine would make look like a cost.
 """
 
 import argparse
@@ -36,6 +37,11 @@ class Run(NamedTuple):
     encoding: float
     cpu: float
     files: str
+
+    @property
+    def start(self) -> float:
+        """Everything before the first clip and after the last."""
+        return self.whole - self.encoding
 
 
 def processes() -> dict[int, tuple[int, str, float]]:
@@ -121,9 +127,9 @@ def main() -> None:
         shards = len(list((work / "ray0.solfa/commit").iterdir()))
     same = len({run.files for done in runs.values() for run in done}) == 1
     print(f"{shards} shards of {options.codec}, {'the same files each time' if same else 'FILES DIFFER'}")
-    for field in ("whole", "encoding", "cpu"):
+    for field in ("whole", "encoding", "start", "cpu"):
         local, ray = (statistics.median(getattr(run, field) for run in done) for done in runs.values())
-        print(f"{field:>9}: local {local:.1f} s, Ray {ray:.1f} s, {ray / local - 1:+.1%}")
+        print(f"{field:>9}: local {local:.1f} s, Ray {ray:.1f} s, {ray - local:+.1f} s, {ray / local - 1:+.1%}")
 
 
 if __name__ == "__main__":

@@ -128,6 +128,12 @@ def encode(
         bool,
         typer.Option("--trust-code", "--run-python", help="Run the custom_metadata_module that a dataset JSON names."),
     ] = False,
+    fingerprints: Annotated[
+        bool,
+        typer.Option(
+            help="Store what every clip sounds like, 1 kB for 10 s, by which `solfa duplicates` finds copies."
+        ),
+    ] = True,
 ) -> None:
     """Encode audio into a Solfa dataset; it can be resumed, and every failure is listed."""
     from solfa.encoding.api import codec_of
@@ -155,6 +161,7 @@ def encode(
             retry_failed=retry_failed,
             audio_root=audio_root,
             trust_code=trust_code,
+            fingerprints=fingerprints,
             listener=view,
         )
     print_report(report)

@@ -7,6 +7,7 @@ from solfa.lazy_names import lazy_names
 if TYPE_CHECKING:
     from solfa.encoding.api import encode
     from solfa.encoding.decoding import DecodeReport, decode_dataset
+    from solfa.encoding.fingerprinting import FingerprintReport, add_fingerprints
     from solfa.encoding.legacy_import import ArrayFacts, ImportReport, import_legacy
     from solfa.encoding.progress import EncodeReport, Listener, Totals
     from solfa.encoding.repair import RepairReport, repair_dataset
@@ -16,6 +17,7 @@ else:
         {
             "solfa.encoding.api": ["encode"],
             "solfa.encoding.decoding": ["DecodeReport", "decode_dataset"],
+            "solfa.encoding.fingerprinting": ["FingerprintReport", "add_fingerprints"],
             "solfa.encoding.legacy_import": ["ArrayFacts", "ImportReport", "import_legacy"],
             "solfa.encoding.progress": ["EncodeReport", "Listener", "Totals"],
             "solfa.encoding.repair": ["RepairReport", "repair_dataset"],
@@ -26,10 +28,12 @@ __all__ = [
     "ArrayFacts",
     "DecodeReport",
     "EncodeReport",
+    "FingerprintReport",
     "ImportReport",
     "Listener",
     "RepairReport",
     "Totals",
+    "add_fingerprints",
     "decode_dataset",
     "encode",
     "import_legacy",

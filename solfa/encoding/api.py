@@ -4,8 +4,11 @@ read settings ──► freeze the plan ──► run encoders until every shard
 """
 
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
@@ -27,16 +30,17 @@ from solfa.encoding.fingerprint import (
 from solfa.encoding.frozen_plan import PlanningReport, extend_plan, refuse_strangers_to_come
 from solfa.encoding.progress import EncodeReport, Listener, Silence, Totals
 from solfa.encoding.shared_planning import plan_together
-from solfa.encoding.source_summary import summarize_source
+from solfa.encoding.source_summary import SourceSummary, summarize_source
 from solfa.encoding.supervision import Run, encode_until_committed
 from solfa.errors import ConfigError, SolfaError
 from solfa.files.printable_names import escape_path
 from solfa.files.stores.place import Place, read_place
 from solfa.store.completion import finish
-from solfa.store.dataset import open_dataset
 from solfa.store.layout import create_info, expect_new_dataset, expect_real_folders, is_dataset, read_info
-from solfa.store.schema import DatasetInfo, DType
-from solfa.store.status import read_status
+from solfa.store.requests import Requests
+from solfa.store.retries import standing_failures
+from solfa.store.schema import Commit, DatasetInfo, DType
+from solfa.store.shard_reader import FailedClip
 
 
 def encode(
@@ -56,6 +60,7 @@ def encode(
     retry_failed: bool = False,
     audio_root: str | Path | None = None,
     trust_code: bool = False,
+    fingerprints: bool = True,
     executor: ExecutorName = "local",
     ray_address: str | None = None,
     encoder_cpus: float | None = None,
@@ -68,7 +73,8 @@ def encode(
     Solfa, 30 s segments, and as much audio at once as suits the device. `max_failed` ("1%" or a count) stops the run if
     more recordings than that cannot be read. `retry_failed` tries clips that failed earlier again, as new shards. The
     `custom_metadata_module` of a dataset config runs only with `trust_code`. Several processes may call this with the
-    same `dest` at once.
+    same `dest` at once. With `fingerprints`, what every clip sounds like is stored beside it, about 1 kB for 10 s, by
+    which copies are found.
 
     With `executor="ray"` the encoders are placed on the nodes of a Ray cluster that is already running, at
     `ray_address` (HOST:PORT; otherwise RAY_ADDRESS, or the one of this machine). Each takes `encoder_cpus` and
@@ -94,19 +100,22 @@ def encode(
         source = open_source(source, audio_root=_path(audio_root), trust_code=trust_code, on_listed=listener.listing)
     if executor != "local" and codec is not None and not isinstance(codec, str | Path):
         raise ConfigError(f"`executor={executor}`: other machines cannot have your codec object; pass a name or a path")
-    chosen = codec_of(root) if codec is None else codec
-    loaded = load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
-    recordings = PeekedSource(heard_by(source, loaded.sample_rate, loaded.num_channels))
-    workforce = choose_workforce(
-        executor,
-        device,
-        num_encoders,
-        num_workers,
-        ray_address=ray_address,
-        encoder_cpus=encoder_cpus,
-        encoder_gpus=encoder_gpus,
-    )
+    load: Callable[[], Codec] = partial(_load, root, codec, precision)
+    with ThreadPoolExecutor(1, thread_name_prefix="codec") as beside:
+        if executor == "ray":  # to connect to a cluster is mostly to wait
+            load = beside.submit(load).result
+        workforce = choose_workforce(
+            executor,
+            device,
+            num_encoders,
+            num_workers,
+            ray_address=ray_address,
+            encoder_cpus=encoder_cpus,
+            encoder_gpus=encoder_gpus,
+        )
     with workforce.connection:
+        loaded = load()
+        recordings = PeekedSource(heard_by(source, loaded.sample_rate, loaded.num_channels))
         is_new = not is_dataset(root)
         info = settle_info(root, recordings, loaded, workforce.encoders.device, segment_seconds, batch_seconds, dtype)
         listener.settled(info, is_new=is_new)
@@ -120,11 +129,17 @@ def encode(
             lambda: plan(limit=limit, retry_failed=retry_failed, on_recordings=listener.planning),
             listener.waiting,
         )
-        run = Run(root, info, recordings.root, loaded, workforce.encoders, loaded is codec, workforce.executor)
-        totals = encode_until_committed(run, failure_limit, listener)
-    if finish(root) is None:
-        raise SolfaError(f"{root}: some shards are missing and nobody is working on them; run the same command again")
-    return _report(root, totals, planning, time.monotonic() - started)
+        in_process = loaded is codec
+        run = Run(root, info, recordings.root, loaded, workforce.encoders, in_process, workforce.executor, fingerprints)
+        tallies = encode_until_committed(run, failure_limit, listener)
+    found = _finish(root, info)
+    totals = tallies.settle(found.commits, info.array.sample_rate)
+    return _report(root, found, totals, planning, time.monotonic() - started)
+
+
+def _load(root: Place, codec: str | Path | Codec | None, precision: Precision | None) -> Codec:
+    chosen = codec_of(root) if codec is None else codec
+    return load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
 
 
 def codec_of(dest: str | Place) -> str:
@@ -175,18 +190,40 @@ def _first(*values: float | None) -> float:
     return next(value for value in values if value is not None)
 
 
-def _report(root: Place, totals: Totals, planning: PlanningReport, elapsed_seconds: float) -> EncodeReport:
-    status = read_status(root)
-    summary = summarize_source(root, status.info.array)
+class _Found(NamedTuple):
+    """What a finished dataset holds."""
+
+    info: DatasetInfo
+    commits: Sequence[Commit]
+    failures: list[FailedClip]
+    source: SourceSummary
+
+
+def _finish(root: Place, info: DatasetInfo) -> _Found:
+    with Requests(root) as requests:
+        source = requests.begin(summarize_source, root, info.array)
+        manifest = finish(root)
+        if manifest is None:
+            raise SolfaError(
+                f"{root}: some shards are missing and nobody is working on them; run the same command again"
+            )
+        return _Found(info, manifest.commits, standing_failures(root, manifest.commits, info.array), source())
+
+
+def _report(
+    root: Place, found: _Found, totals: Totals, planning: PlanningReport, elapsed_seconds: float
+) -> EncodeReport:
+    info, commits, failures, source = found
     return EncodeReport(
         dataset=root,
-        codec=status.info.codec,
-        clips=status.stored_clips,
-        failed=status.failed_clips,
-        seconds=status.seconds,
-        num_frames=status.num_frames,
-        num_bytes=status.num_bytes,
-        raw_bytes=summary.pcm_bytes,
+        codec=info.codec,
+        clips=sum(commit.num_clips for commit in commits),
+        failed=len(failures),
+        failures=failures,
+        seconds=sum(commit.num_samples for commit in commits) / info.array.sample_rate,
+        num_frames=sum(commit.num_frames for commit in commits),
+        num_bytes=sum(commit.data.size_bytes + commit.meta.size_bytes for commit in commits),
+        raw_bytes=source.pcm_bytes,
         new_clips=totals.clips,
         elapsed_seconds=elapsed_seconds,
         encode_seconds=totals.span_seconds,
@@ -194,10 +231,9 @@ def _report(root: Place, totals: Totals, planning: PlanningReport, elapsed_secon
         codec_share=totals.codec_seconds / totals.wall_seconds if totals.wall_seconds else 0.0,
         changed=planning.changed,
         unplaced=planning.unplaced,
-        failures=open_dataset(root).failures(),
-        resampled=summary.resampled,
-        mixed_down=summary.mixed_down,
-        sidecar_faults=summary.sidecar_faults,
-        sample_rate=status.info.array.sample_rate,
-        num_channels=status.info.array.num_channels,
+        resampled=source.resampled,
+        mixed_down=source.mixed_down,
+        sidecar_faults=source.sidecar_faults,
+        sample_rate=info.array.sample_rate,
+        num_channels=info.array.num_channels,
     )

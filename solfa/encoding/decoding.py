@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,13 +13,15 @@ from solfa.audio.reader import read_span
 from solfa.audio.recording import AudioInfo
 from solfa.audio.sources.choice import locate
 from solfa.audio.writer import write_audio
-from solfa.codecs.protocol import Codec
 from solfa.errors import AudioError, StoreError
 from solfa.files.free_folder import expect_no_broken_link
 from solfa.files.id_names import tree_name
 from solfa.files.whole_files import expect_real_way
 from solfa.store.dataset import Dataset
 from solfa.store.shard_reader import Clip
+
+if TYPE_CHECKING:  # reading recordings needs no torch
+    from solfa.codecs.protocol import Codec
 
 
 class DecodeReport(NamedTuple):
@@ -33,7 +35,7 @@ class DecodeReport(NamedTuple):
 
 def decode_dataset(
     dataset: Dataset,
-    codec: Codec,
+    codec: "Codec",
     out: str | Path,
     *,
     extension: str = ".wav",
@@ -97,13 +99,13 @@ def recordings_of(dataset: Dataset) -> dict[str, list[int]]:
     return {key: [row for _, _, row in parts] for key, parts in found.items()}
 
 
-def _decode(clip: Clip, codec: Codec) -> np.ndarray[Any, Any]:
+def _decode(clip: Clip, codec: "Codec") -> np.ndarray[Any, Any]:
     clip.check()
     audio: np.ndarray[Any, Any] = codec.decode(clip).float().cpu().numpy()
     return audio
 
 
-def check_codec(dataset: Dataset, codec: Codec) -> None:
+def check_codec(dataset: Dataset, codec: "Codec") -> None:
     """Refuse to decode with a codec whose arrays look different from those of the dataset."""
     spec = dataset.info.array
     expected = (spec.kind, spec.width, spec.codebook_size, spec.sample_rate, spec.num_channels)
@@ -148,7 +150,16 @@ def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-def originals(source_root: Path, codec: Codec) -> Callable[[Clip], np.ndarray[Any, Any] | None]:
+class Sampling(Protocol):
+    """The form of a waveform: a codec's, or that of a dataset's arrays."""
+
+    @property
+    def sample_rate(self) -> int: ...
+    @property
+    def num_channels(self) -> int: ...
+
+
+def originals(source_root: Path, codec: Sampling) -> Callable[[Clip], np.ndarray[Any, Any] | None]:
     """Make a function that reads a clip's recording at the codec's rate, or returns None if it is not there."""
 
     def read(clip: Clip) -> np.ndarray[Any, Any] | None:

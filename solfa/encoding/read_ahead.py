@@ -23,6 +23,7 @@ from solfa.audio.sources.location import file_version, locate
 from solfa.environment.parent_watch import end_with_parent
 from solfa.errors import AudioError
 from solfa.files.stores.place import Place
+from solfa.ops.landmarks import find_landmarks, pack_landmarks
 from solfa.store.plan_file import PlannedClip
 
 SECONDS_AHEAD = 120.0
@@ -39,6 +40,8 @@ class Target(NamedTuple):
     """What the uris of the plan are relative to."""
     sample_rate: int
     num_channels: int
+    landmarks: bool = False
+    """Whether to find out what the audio sounds like, too, while it is in memory."""
 
 
 class Decoded(NamedTuple, Generic[T]):
@@ -48,6 +51,8 @@ class Decoded(NamedTuple, Generic[T]):
     clip: PlannedClip
     audio: np.ndarray[Any, Any] | None
     error: str | None
+    landmarks: np.ndarray[Any, Any] | None = None
+    """Those of the audio, packed, if they were asked for."""
 
 
 def decode_clip(clip: PlannedClip, target: Target) -> np.ndarray[Any, Any] | str:
@@ -68,6 +73,21 @@ def decode_clip(clip: PlannedClip, target: Target) -> np.ndarray[Any, Any] | str
         return "disappeared since it was planned"
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
+
+
+class Heard(NamedTuple):
+    """What became of a clip in another process: its audio or the reason why there is none, and its landmarks."""
+
+    audio: np.ndarray[Any, Any] | str
+    landmarks: np.ndarray[Any, Any] | None = None
+
+
+def hear_clip(clip: PlannedClip, target: Target) -> Heard:
+    """Read one clip and, if they are wanted, find its landmarks."""
+    audio = decode_clip(clip, target)
+    if isinstance(audio, str) or not target.landmarks:
+        return Heard(audio)
+    return Heard(audio, pack_landmarks(find_landmarks(audio, target.sample_rate)))
 
 
 class DecodeAhead:
@@ -94,7 +114,7 @@ class DecodeAhead:
     def decode(self, clips: Iterable[tuple[T, PlannedClip]]) -> Iterator[Decoded[T]]:
         """Yield the audio of every clip, in the order given."""
         upcoming = iter(clips)
-        waiting: deque[tuple[T, PlannedClip, Future[np.ndarray[Any, Any] | str]]] = deque()
+        waiting: deque[tuple[T, PlannedClip, Future[Heard]]] = deque()
         exhausted = False
         while True:
             while not exhausted and _has_room([clip for _, clip, _ in waiting], self._target.sample_rate):
@@ -108,19 +128,19 @@ class DecodeAhead:
                 return
             label, clip, future = waiting.popleft()
             try:
-                result = future.result()
+                heard = future.result()
             except BrokenProcessPool:
-                result = self._retry_alone(clip)
+                heard = self._retry_alone(clip)
                 waiting = deque((label, clip, self._submit(clip)) for label, clip, _ in waiting)
-            if isinstance(result, str):
-                yield Decoded(label, clip, None, result)
+            if isinstance(heard.audio, str):
+                yield Decoded(label, clip, None, heard.audio)
             else:
-                yield Decoded(label, clip, result, None)
+                yield Decoded(label, clip, heard.audio, None, heard.landmarks)
 
-    def _submit(self, clip: PlannedClip) -> "Future[np.ndarray[Any, Any] | str]":
-        return self._pool.submit(decode_clip, clip, self._target)
+    def _submit(self, clip: PlannedClip) -> "Future[Heard]":
+        return self._pool.submit(hear_clip, clip, self._target)
 
-    def _retry_alone(self, clip: PlannedClip) -> np.ndarray[Any, Any] | str:
+    def _retry_alone(self, clip: PlannedClip) -> Heard:
         """Decode one clip in a separate process: another clip may have crashed the pool it was in."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool = self._start()
@@ -128,7 +148,7 @@ class DecodeAhead:
             return self._submit(clip).result()
         except BrokenProcessPool:
             self._pool = self._start()
-            return "its decoder crashed"
+            return Heard("its decoder crashed")
 
 
 def _has_room(waiting: list[PlannedClip], sample_rate: int) -> bool:

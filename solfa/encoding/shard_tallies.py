@@ -37,16 +37,15 @@ class ShardTallies:
             tally.seconds += progress.seconds
         self.totals.add(progress, self._clock())
 
-    def shards(self) -> Iterable[int]:
-        """List the shards that were reported about."""
-        return self._tallies.keys()
-
-    def settle(self, commits: Iterable[Commit], sample_rate: int) -> None:
-        """Replace what was reported about committed shards by what their commits say."""
+    def settle(self, commits: Iterable[Commit], sample_rate: int) -> Totals:
+        """Replace what was reported about shards by what their commits say; those of other runs do not count."""
         for commit in commits:
-            self._take_back(self._tallies[commit.shard])
+            if commit.shard not in self._tallies:
+                continue
+            self._take_back(self._tallies.pop(commit.shard))
             self.totals.clips += commit.num_clips + commit.num_failed
             self.totals.seconds += commit.num_samples / sample_rate
+        return self.totals
 
     def _take_back(self, tally: _Tally) -> None:
         self.totals.clips -= tally.clips

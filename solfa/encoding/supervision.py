@@ -9,13 +9,14 @@ from solfa.encoding.executors.local_executor import LocalExecutor
 from solfa.encoding.executors.protocol import Executor
 from solfa.encoding.failure_limit import FailureLimit
 from solfa.encoding.placement import Encoders
-from solfa.encoding.progress import Listener, Progress, Totals
-from solfa.encoding.shard_pipeline import claim_shards, encode_claims
+from solfa.encoding.progress import Listener, Progress
+from solfa.encoding.shard_claims import claim_shards
+from solfa.encoding.shard_pipeline import encode_claims
 from solfa.encoding.shard_tallies import ShardTallies
 from solfa.encoding.worker_main import EncoderJob, made_by
 from solfa.files.stores.place import Place, whole_place
 from solfa.store.dataset import open_dataset
-from solfa.store.layout import committed_shards, read_commit
+from solfa.store.layout import committed_shards
 from solfa.store.lease import live_leases
 from solfa.store.plan_file import ShardOfPlan, iterate_plan_columns, list_shards
 from solfa.store.schema import DatasetInfo
@@ -38,6 +39,8 @@ class Run:
     """The codec is an object that only this process has; otherwise encoder processes load the codec by its spec."""
     executor: Executor = field(default_factory=LocalExecutor)
     """Who runs the encoder processes."""
+    fingerprints: bool = False
+    """Also store what every clip sounds like."""
 
     def job(self, index: int, count: int) -> EncoderJob:
         """Describe the work of one of `count` encoder processes."""
@@ -52,10 +55,11 @@ class Run:
             num_workers=self.encoders.num_workers,
             encoder=turn.number * count + index,
             num_encoders=turn.total * count,
+            fingerprints=self.fingerprints,
         )
 
 
-def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: Listener) -> Totals:
+def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: Listener) -> ShardTallies:
     """Encode what is missing; wait for shards that others have taken, and take over those they give up."""
     planned = list_shards(run.root)
     missing = _missing(run.root, planned)
@@ -74,8 +78,7 @@ def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: List
             listener.loading(count)
             run.executor.run([run.job(index, count) for index in range(count)], watch)
         missing = _missing(run.root, planned)
-    watch.settle()
-    return watch.tallies.totals
+    return watch.tallies
 
 
 class Watch:
@@ -114,11 +117,6 @@ class Watch:
         self._next_look = began + took + max(LOOK_SECONDS, took / LOOK_SHARE)
         return over
 
-    def settle(self) -> None:
-        """Count what was committed instead of what was reported."""
-        commits = (read_commit(self._run.root, shard) for shard in list(self.tallies.shards()))
-        self.tallies.settle(commits, self._run.info.array.sample_rate)
-
 
 def _encode_here(run: Run, watch: Watch) -> None:
     device, turn = run.encoders.device, run.encoders.turn
@@ -131,6 +129,7 @@ def _encode_here(run: Run, watch: Watch) -> None:
         num_workers=0,
         made_by=made_by(device),
         device=device,
+        fingerprints=run.fingerprints,
         emit=partial(watch.progress, 0),
     )
 

@@ -38,6 +38,7 @@ class EncoderJob(Config):
     num_workers: int
     encoder: int
     num_encoders: int
+    fingerprints: bool = False
 
 
 def made_by(device: str) -> dict[str, str]:
@@ -61,7 +62,8 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
 
     from solfa.codecs.catalogue import load_codec
     from solfa.encoding.progress import Progress
-    from solfa.encoding.shard_pipeline import Claim, claim_shards, encode_claims
+    from solfa.encoding.shard_claims import Claim, claim_shards
+    from solfa.encoding.shard_pipeline import encode_claims
     from solfa.errors import StoreError
     from solfa.files.stores.place import read_place
     from solfa.store.layout import read_info
@@ -97,6 +99,7 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
         num_workers=job.num_workers,
         made_by=made_by(job.device),
         device=job.device,
+        fingerprints=job.fingerprints,
         emit=report,
     )
 
@@ -112,9 +115,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda signum, frame: stopping.set())
     end_with_parent(sys.stdin.read)  # which ends with the parent, even if that was killed
 
+    speaking = threading.Lock()  # claims are reported by a thread of their own
+
     def say(event: dict[str, Any]) -> None:
         try:
-            print(json.dumps(event), file=reports)
+            with speaking:
+                print(json.dumps(event), file=reports)
         except BrokenPipeError:
             leave_at_once()  # the parent is gone, and nobody is left to encode for
 

@@ -5,24 +5,26 @@ Opening reads two small JSON files; the rows of a shard are read when one of its
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, overload
 
 import numpy as np
+import pyarrow as pa
 
 from solfa.errors import ConfigError, StoreError
 from solfa.files.digest import value_sha256
 from solfa.files.stores.place import Place, read_place
 from solfa.store.file_cache import FileCache
-from solfa.store.layout import READS_AT_ONCE, committed_shards, manifests, read_commits, read_info, read_manifest
+from solfa.store.landmark_file import StoredLandmarks
+from solfa.store.layout import committed_shards, manifests, read_commits, read_info, read_manifest
 from solfa.store.local_copy import wanted_file
 from solfa.store.plan_file import list_shards
 from solfa.store.remote_files import RemoteFiles
+from solfa.store.requests import each
 from solfa.store.retries import standing_failures
-from solfa.store.schema import Commit, DatasetInfo
+from solfa.store.schema import META_SCHEMA, Commit, DatasetInfo
 from solfa.store.shard_reader import Clip, FailedClip, ShardReader, read_shards
 
 T = TypeVar("T")
@@ -179,8 +181,7 @@ class Dataset(Sequence[Clip]):
         for shard in self._anticipated - rows.keys():
             shard.anticipate([])
         self._anticipated = set(rows)
-        with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="clips") as pool:
-            list(pool.map(lambda shard: shard.anticipate(rows[shard]), rows))
+        each(self.path, lambda shard: shard.anticipate(rows[shard]), rows)
 
     def remote_files(self) -> RemoteFiles | None:
         """Say which files of an object store the clips are in; None if they are here."""
@@ -199,6 +200,11 @@ class Dataset(Sequence[Clip]):
         lengths = self._of_shards(lambda shard: shard.num_frames)
         all_lengths = np.concatenate([np.zeros(0, np.int64), *lengths])
         return all_lengths if self._rows is None else all_lengths[self._rows]
+
+    def landmarks(self) -> StoredLandmarks:
+        """Read what every clip sounds like, as landmarks: its content fingerprint."""
+        found = StoredLandmarks.join(self._of_shards(lambda shard: shard.landmarks()))
+        return found if self._rows is None else found.select(self._rows)
 
     @property
     def digest(self) -> str:
@@ -233,6 +239,21 @@ class Dataset(Sequence[Clip]):
         """List the ids of all clips."""
         ids = [clip_id for found in self._of_shards(lambda shard: shard.ids) for clip_id in found]
         return ids if self._rows is None else [ids[row] for row in self._rows.tolist()]
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Read what is known of all clips, one row each, as an Arrow table of the columns of a shard's meta file.
+
+        >>> import solfa
+        >>> solfa.open_dataset("music.solfa").columns(["id", "seconds"]).num_rows
+        7
+        """
+        unknown = [name for name in names if name not in META_SCHEMA.names]
+        if unknown:
+            raise ConfigError(f"`names`: expected some of {', '.join(META_SCHEMA.names)}, found {', '.join(unknown)}")
+        tables = self._of_shards(lambda shard: shard.columns(names))
+        schema = pa.schema([META_SCHEMA.field(name) for name in names])
+        found = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
+        return found if self._rows is None else found.take(pa.array(self._rows))
 
     def index_of(self, clip_id: str) -> int:
         """Find a clip by its id."""

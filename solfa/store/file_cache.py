@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, final
 
 from solfa.errors import ConfigError, StoreError
+from solfa.files.cache_folder import cache_folder
 from solfa.files.stores.protocol import Store
 
 DEFAULT_BYTES = 32 << 30
@@ -66,11 +67,10 @@ class FileCache:
     @classmethod
     def choose(cls, max_bytes: int | None = None) -> "FileCache":
         """Use the folder of SOLFA_CACHE_DIR, with the given size or that of SOLFA_CACHE_BYTES."""
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(os.environ.get("SOLFA_CACHE_DIR") or Path(home, "solfa")).expanduser()
         text = os.environ.get("SOLFA_CACHE_BYTES")
         return cls(
-            folder / "objects", max_bytes if max_bytes is not None else _read_size(text) if text else DEFAULT_BYTES
+            cache_folder() / "objects",
+            max_bytes if max_bytes is not None else _read_size(text) if text else DEFAULT_BYTES,
         )
 
     def find(self, wanted: Wanted) -> Path | None:

@@ -7,6 +7,7 @@
       meta/00017-<hash>.parquet    one row per clip
       commit/00017.json            the shard exists once this exists
       manifest/000001.json         a finished state, which readers pin
+      landmarks/00017-v1.arrow     what the clips sound like, to find copies; a dataset may have none
       .tmp/                        files being written, leases of running encoders, and what planning has found so far
 
 Files are only ever created, never changed, so each step only adds to what the steps before it left.
@@ -14,7 +15,7 @@ Files are only ever created, never changed, so each step only adds to what the s
 
 import re
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,15 +27,14 @@ from solfa.files.stores.local_store import LocalStore
 from solfa.files.stores.place import Place, store_at
 from solfa.files.stores.protocol import Store
 from solfa.files.whole_files import TEMPORARY, expect_real_folder
+from solfa.store.requests import each
 from solfa.store.schema import FORMAT_VERSION, Commit, DatasetInfo, FileRecord, Manifest, record_bytes
 
 R = TypeVar("R", bound=Config)
 
 INFO_KEY = "dataset.json"
 """The key of the settings file."""
-FOLDERS = (TEMPORARY, "data", "meta", "commit", "plan", "manifest")
-READS_AT_ONCE = 32
-"""Requests to an object store take their time, but not each other's."""
+FOLDERS = (TEMPORARY, "data", "meta", "commit", "plan", "manifest", "landmarks")
 
 
 def plan_key(part: int) -> str:
@@ -112,13 +112,25 @@ def manifests(root: Place) -> list[int]:
 
 
 def _read(model: type[R], store: Store, key: str, what: str) -> R:
-    where = f"{store}/{key}"
     try:
-        values = parse_object(store.read(key))
+        content = _content(store, key, what)
     except FileNotFoundError:
-        raise StoreError(f"{where}: {what} is missing") from None
+        raise StoreError(f"{store}/{key}: {what} is missing") from None
+    return _parse(model, content, f"{store}/{key}", what)
+
+
+def _content(store: Store, key: str, what: str) -> bytes:
+    try:
+        return store.read(key)
+    except FileNotFoundError:
+        raise
     except OSError as error:
-        raise StoreError(f"{where}: {what} cannot be read ({error.strerror})") from None
+        raise StoreError(f"{store}/{key}: {what} cannot be read ({error.strerror})") from None
+
+
+def _parse(model: type[R], content: bytes, where: str, what: str) -> R:
+    try:
+        values = parse_object(content)
     except ValueError as error:
         raise StoreError(f"{where}: {what}: not a JSON object ({error}); the file is damaged") from None
     try:
@@ -130,18 +142,26 @@ def _read(model: type[R], store: Store, key: str, what: str) -> R:
 def read_info(root: Place) -> DatasetInfo:
     """Read dataset.json."""
     store = store_at(root)
-    if not is_dataset(root):
-        raise StoreError(
-            f"{root}: expected a Solfa dataset, found {_what_is_there(store)}; make one with "
-            f"`solfa encode SOURCE {root}`"
-        )
-    version = _peek_version(store)
+    # A folder is looked at first, since it may have anything in the place of the file; a bucket is asked only once.
+    if isinstance(root, Path) and not is_dataset(root):
+        raise _no_dataset(store)
+    try:
+        content = _content(store, INFO_KEY, INFO_KEY)
+    except FileNotFoundError:
+        raise _no_dataset(store) from None
+    version = _peek_version(content)
     if version not in (None, FORMAT_VERSION):
         raise StoreError(
             f"{store}/{INFO_KEY}: format version {version}, but this Solfa reads version {FORMAT_VERSION}; "
             "update Solfa to read it"
         )
-    return _read(DatasetInfo, store, INFO_KEY, INFO_KEY)
+    return _parse(DatasetInfo, content, f"{store}/{INFO_KEY}", INFO_KEY)
+
+
+def _no_dataset(store: Store) -> StoreError:
+    return StoreError(
+        f"{store}: expected a Solfa dataset, found {_what_is_there(store)}; make one with `solfa encode SOURCE {store}`"
+    )
 
 
 def _what_is_there(store: Store) -> str:
@@ -150,11 +170,11 @@ def _what_is_there(store: Store) -> str:
     return f"objects, but no {INFO_KEY}" if store.names("") else "nothing there"
 
 
-def _peek_version(store: Store) -> object:
+def _peek_version(content: bytes) -> object:
     try:
-        return parse_object(store.read(INFO_KEY)).get("format_version")
-    except (OSError, ValueError):
-        return None  # the full read says what is wrong
+        return parse_object(content).get("format_version")
+    except ValueError:
+        return None  # parsing all of it says what is wrong
 
 
 def read_commit(root: Place, shard: int) -> Commit:
@@ -170,10 +190,7 @@ def read_commit(root: Place, shard: int) -> Commit:
 
 def read_commits(root: Place, shards: Iterable[int]) -> list[Commit]:
     """Read the commits of some shards; from an object store, many at once."""
-    if isinstance(root, Path):
-        return [read_commit(root, shard) for shard in shards]
-    with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="commits") as pool:
-        return list(pool.map(lambda shard: read_commit(root, shard), shards))
+    return each(root, partial(read_commit, root), shards)
 
 
 def read_manifest(root: Place, number: int) -> Manifest:
@@ -187,10 +204,9 @@ def create_info(root: Place, info: DatasetInfo) -> DatasetInfo:
     return read_info(root)
 
 
-def create_numbered_manifest(root: Place, manifest_of: Callable[[int], Manifest]) -> Manifest:
-    """Write the next manifest, unless the latest one already pins the same content."""
+def create_numbered_manifest(root: Place, existing: list[int], manifest_of: Callable[[int], Manifest]) -> Manifest:
+    """Write the manifest after the `existing` ones, unless the latest of them already pins the same content."""
     while True:
-        existing = manifests(root)
         number = (existing[-1] if existing else 0) + 1
         manifest = manifest_of(number)
         if existing:
@@ -200,6 +216,7 @@ def create_numbered_manifest(root: Place, manifest_of: Callable[[int], Manifest]
                 return latest
         if store_at(root).create(manifest_key(number), record_bytes(manifest)):
             return manifest
+        existing = manifests(root)
 
 
 def replace_record(root: Place, key: str, record: Config) -> None:

@@ -4,8 +4,10 @@ A worker reads only the row group of the shard it works on, so its memory does n
 """
 
 import hashlib
+import io
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -117,16 +119,19 @@ def write_plan_part(root: Place, part: int, shards: Iterator[pa.Table]) -> bool:
         temporary.unlink(missing_ok=True)
 
 
-def _open_part(root: Place, part: int) -> pq.ParquetFile:
-    where = f"{root}/{plan_key(part)}"
+def _open_part(root: Place, part: int, source: Path | io.BytesIO | None = None) -> pq.ParquetFile:
     try:
-        file = pq.ParquetFile(readable(root, plan_key(part)))
+        file = pq.ParquetFile(readable(root, plan_key(part)) if source is None else source)
         if file.schema_arrow.equals(PLAN_SCHEMA):
             return file
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{where}: the plan cannot be read ({error}); the file is damaged") from None
+        raise _unreadable(root, part, error) from None
     file.close()
-    raise StoreError(f"{where}: its columns are not those of a plan; another file took its place")
+    raise StoreError(f"{root}/{plan_key(part)}: its columns are not those of a plan; another file took its place")
+
+
+def _unreadable(root: Place, part: int, error: Exception) -> StoreError:
+    return StoreError(f"{root}/{plan_key(part)}: the plan cannot be read ({error}); the file is damaged")
 
 
 def _read_group(file: pq.ParquetFile, where: str, group: int, columns: list[str] | None = None) -> pa.Table:
@@ -138,18 +143,36 @@ def _read_group(file: pq.ParquetFile, where: str, group: int, columns: list[str]
 
 def list_shards(root: Place) -> list[ShardOfPlan]:
     """List all planned shards; numbering continues from part to part."""
+    shards: list[ShardOfPlan] = []
+    for part in _whole_parts(root):
+        with _open_part(root, part) as file:
+            shards += _shards_of(root, part, file, len(shards))
+    return shards
+
+
+def read_plan(root: Place) -> tuple[list[ShardOfPlan], list[PlanRecord]]:
+    """List all planned shards, and describe the parts that they are in."""
+    shards: list[ShardOfPlan] = []
+    records = []
+    for part in _whole_parts(root):
+        with _described_part(root, part) as (file, record):
+            shards += _shards_of(root, part, file, len(shards))
+            records.append(record)
+    return shards, records
+
+
+def _whole_parts(root: Place) -> list[int]:
     parts = plan_parts(root)
     if parts != list(range(len(parts))):
         raise StoreError(f"{root}/plan: expected parts 0 to {len(parts) - 1}, found {parts}; a file is missing")
-    shards: list[ShardOfPlan] = []
-    for part in parts:
-        with _open_part(root, part) as file:
-            for group in range(file.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                if not rows:  # nobody could ever commit such a shard
-                    raise StoreError(f"{root}/{plan_key(part)}: row group {group} has no rows; the file is damaged")
-                shards.append(ShardOfPlan(len(shards), part, group, rows))
-    return shards
+    return parts
+
+
+def _shards_of(root: Place, part: int, file: pq.ParquetFile, first: int) -> list[ShardOfPlan]:
+    counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    if 0 in counts:  # nobody could ever commit such a shard
+        raise StoreError(f"{root}/{plan_key(part)}: row group {counts.index(0)} has no rows; the file is damaged")
+    return [ShardOfPlan(first + group, part, group, count) for group, count in enumerate(counts)]
 
 
 def read_shard_plan(root: Place, shard: ShardOfPlan) -> list[PlannedClip]:
@@ -175,12 +198,18 @@ def iterate_plan_columns(root: Place, columns: list[str]) -> Iterator[dict[str, 
 
 def plan_record(root: Place, part: int) -> PlanRecord:
     """Make the record of one part for a manifest."""
-    source = readable(root, plan_key(part))
+    with _described_part(root, part) as (_, record):
+        return record
+
+
+@contextmanager
+def _described_part(root: Place, part: int) -> Iterator[tuple[pq.ParquetFile, PlanRecord]]:
+    try:
+        source = readable(root, plan_key(part))
+    except OSError as error:
+        raise _unreadable(root, part, error) from None
     content = source.read_bytes() if isinstance(source, Path) else source.getvalue()
     name = PurePosixPath(plan_key(part)).name
-    with _open_part(root, part) as file:
-        return PlanRecord(
-            file=FileRecord(name=name, size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest()),
-            num_clips=file.metadata.num_rows,
-            num_shards=file.num_row_groups,
-        )
+    with _open_part(root, part, source) as file:
+        record = FileRecord(name=name, size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+        yield file, PlanRecord(file=record, num_clips=file.metadata.num_rows, num_shards=file.num_row_groups)

@@ -11,12 +11,14 @@ from solfa.files.stores.place import Place
 from solfa.store.layout import committed_shards, plan_parts, read_commits, read_info
 from solfa.store.plan_file import iterate_plan_columns
 from solfa.store.schema import ArraySpec, Commit
-from solfa.store.shard_reader import FailedClip, ShardReader
+from solfa.store.shard_reader import FailedClip, ShardReader, read_shards
 
 
 def standing_failures(root: Place, commits: Sequence[Commit], spec: ArraySpec) -> list[FailedClip]:
     """List the failed clips that no later shard has again."""
-    failed = {commit.shard: ShardReader(root, commit, spec).failures() for commit in commits if commit.num_failed}
+    partial = [commit for commit in commits if commit.num_failed]
+    found = read_shards(root, partial, spec, ShardReader.failures)
+    failed = {commit.shard: clips for commit, clips in zip(partial, found, strict=True)}
     if not failed or len(plan_parts(root)) < 2:
         return [clip for clips in failed.values() for clip in clips]
     later = [commit for commit in commits if commit.shard > min(failed)]

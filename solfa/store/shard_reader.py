@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -16,9 +15,10 @@ from solfa.errors import StoreError
 from solfa.files.json_objects import parse_object
 from solfa.files.stores.place import Place
 from solfa.store.file_cache import FileCache
-from solfa.store.layout import READS_AT_ONCE
+from solfa.store.landmark_file import LandmarkFile, StoredLandmarks
 from solfa.store.local_copy import readable, wanted_file
 from solfa.store.remote_arrays import ArrayPlaces, RemoteArrays
+from solfa.store.requests import each
 from solfa.store.schema import META_SCHEMA, ArraySpec, Commit
 
 T = TypeVar("T")
@@ -219,6 +219,14 @@ class ShardReader:
         """The meta rows of the clips that have an array."""
         return self._read_meta(META_SCHEMA.names).combine_chunks()
 
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Read some of the meta columns of the clips that have an array, and do not keep them."""
+        return self._read_meta(list(dict.fromkeys(["status", *names]))).select(list(names))
+
+    def landmarks(self) -> StoredLandmarks:
+        """Read what every clip sounds like, where that is known."""
+        return LandmarkFile(self._root, self._commit.shard, self._cache).of(self.ids)
+
     def failures(self) -> list[FailedClip]:
         """List the clips without an array."""
         table = self._read_meta(["status", "id", "error", "uri", "key"], status="failed")
@@ -253,11 +261,7 @@ def read_shards(
     cache: FileCache | None = None,
 ) -> list[T]:
     """Read something of every shard, in order; from an object store, of many shards at once."""
-    readers = (ShardReader(root, commit, spec, cache) for commit in commits)
-    if isinstance(root, Path):
-        return [read(reader) for reader in readers]
-    with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="meta") as pool:
-        return list(pool.map(read, readers))
+    return each(root, read, (ShardReader(root, commit, spec, cache) for commit in commits))
 
 
 def _expect_size(path: Path, size: int) -> int:

@@ -26,8 +26,10 @@ from solfa.files.crash_points import crash_point
 from solfa.files.digest import file_sha256
 from solfa.files.stores.bucket_store import BucketStore
 from solfa.files.stores.place import Place, store_at
+from solfa.store.landmark_file import ClipLandmarks, create_landmarks
 from solfa.store.layout import commit_key, content_name, file_record, read_commit
 from solfa.store.plan_file import PlannedClip, metadata_text
+from solfa.store.requests import Requests
 from solfa.store.schema import (
     BYTES_PER_BATCH,
     META_SCHEMA,
@@ -53,6 +55,8 @@ class Outcome:
     num_samples: int = 0
     scales: np.ndarray[Any, Any] | None = None
     error: str | None = None
+    landmarks: np.ndarray[Any, Any] | None = None
+    """The packed landmarks of its audio; None if they are not wanted."""
 
 
 class ShardWriter:
@@ -70,6 +74,7 @@ class ShardWriter:
         self._pending: list[tuple[str, np.ndarray[Any, Any]]] = []
         self._pending_bytes = 0
         self._rows: list[dict[str, Any]] = []
+        self._landmarks: list[ClipLandmarks] = []
 
     def __enter__(self) -> "ShardWriter":
         return self
@@ -86,6 +91,8 @@ class ShardWriter:
         if outcome.array is None:
             self._rows.append(_meta_row(outcome, self._spec, num_frames=0, checksum=None))
             return
+        if outcome.landmarks is not None:
+            self._landmarks.append(ClipLandmarks(outcome.clip.id, outcome.landmarks))
         array = _as_stored(outcome.array, self._spec, outcome.clip.id)
         self._rows.append(_meta_row(outcome, self._spec, num_frames=len(array), checksum=zlib.crc32(array.data)))
         if self._pending_bytes + array.nbytes > MAX_ELEMENTS * array.itemsize:
@@ -119,27 +126,38 @@ class ShardWriter:
         commit = self._describe(self._record(self._data, ".arrow"), self._record(self._meta, ".parquet"))
         self._commit.write_bytes(record_bytes(commit))
         try:
-            self._publish(commit)
+            is_ours = self._publish(commit)
         except FileNotFoundError as error:
             raise StoreError(
                 f"{self._root}: the unfinished files of shard {self._shard} are gone ({error.filename}), because "
                 "`solfa gc` took this process for dead; run the same command again"
             ) from None
-        return read_commit(self._root, self._shard)
+        return commit if is_ours else read_commit(self._root, self._shard)
 
-    def _publish(self, commit: Commit) -> None:
+    def _publish(self, commit: Commit) -> bool:
+        """Create the files and then the commit; return False if there was a commit."""
         crash_point("shard:before-data")
-        self._create(f"data/{commit.data.name}", self._data)
-        crash_point("shard:before-meta")
-        self._create(f"meta/{commit.meta.name}", self._meta)
+        with Requests(self._root) as requests:  # to an object store, all are on their way at once
+            data = requests.begin(self._create, f"data/{commit.data.name}", self._data)
+            meta = requests.begin(self._create, f"meta/{commit.meta.name}", self._meta)
+            heard = requests.begin(self._create_landmarks)
+            data()
+            crash_point("shard:before-meta")
+            meta()
+            heard()
         crash_point("shard:before-commit")
-        self._store.create(commit_key(self._shard), self._commit)
+        is_ours = self._store.create(commit_key(self._shard), self._commit)
         crash_point("shard:after-commit")
+        return is_ours
 
     def _create(self, key: str, file: Path) -> None:
         """Create a file that is named after its content; an object store compares it if it is there already."""
         if not self._store.create(key, file) and isinstance(self._store, BucketStore):
             raise StoreError(f"{self._root}/{key}: an object of another content has this name; run `solfa verify`")
+
+    def _create_landmarks(self) -> None:
+        if self._landmarks:
+            create_landmarks(self._root, self._shard, self._landmarks)
 
     def _record(self, temporary: Path, suffix: str) -> FileRecord:
         sha256 = file_sha256(temporary)

@@ -23,6 +23,7 @@ from solfa.files.json_objects import parse_object
 from solfa.files.stores.place import Place, read_place, store_at
 from solfa.files.stores.protocol import Store
 from solfa.store.gc import leftovers
+from solfa.store.landmark_file import LandmarkFile, landmark_key, shards_with_landmarks
 from solfa.store.layout import (
     commit_key,
     committed_shards,
@@ -85,6 +86,7 @@ def verify(root: str | Place, on_shard: Callable[[int, int], None] = lambda done
         on_shard(done, len(numbers))
     problems += _check_finished(root, planned or {}, numbers)
     problems += _check_manifests(root, commits, info.fingerprint)
+    problems += _check_landmarks(root, planned) if planned is not None else []
     problems += _check_foreign_files(root)
     return Verification(
         num_shards=len(commits),
@@ -321,7 +323,24 @@ _NAMES = {
     "meta": re.compile(r"[0-9]{5,}-[0-9a-f]{16}\.parquet"),
     "commit": re.compile(r"[0-9]{5,}\.json"),
     "manifest": re.compile(r"[0-9]{6,}\.json"),
+    "landmarks": re.compile(r"[0-9]{5,}-v[0-9]+\.arrow"),
 }
+
+
+def _check_landmarks(root: Place, planned: dict[int, ShardOfPlan]) -> Iterator[Problem]:
+    for shard in shards_with_landmarks(root):
+        key = landmark_key(shard)
+        if shard not in planned:
+            yield Problem(key, "the landmarks of a shard that is not in the plan; remove it")
+            continue
+        try:
+            ids = {clip.id for clip in read_shard_plan(root, planned[shard])}
+            strange = [clip.id for clip in LandmarkFile(root, shard).clips() or () if clip.id not in ids]
+        except StoreError as error:
+            yield Problem(key, str(error))
+        else:
+            way_out = "remove the file, and `solfa fingerprint` makes it again"
+            yield from (Problem(key, f"clip {name!r} is not in the plan of this shard; {way_out}") for name in strange)
 
 
 def _check_foreign_files(root: Place) -> Iterator[Problem]:

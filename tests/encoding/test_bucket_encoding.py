@@ -1,7 +1,10 @@
 """Encoding into a real object store gives the bytes of a local run, however often it is interrupted."""
 
 import hashlib
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +17,12 @@ from solfa.errors import StoreError
 from solfa.files import store_at
 from solfa.store.export.dataset_export import export_dataset
 from solfa.store.export.format_names import ExportFormat
+from solfa.store.layout import committed_shards
 from solfa.store.verification import verify
+from tests.conftest import write_tone
+from tests.encoding import put_in_the_air
 
+ROOT = Path(__file__).parents[2]
 MULAW = "mulaw:sample_rate=4000"
 
 
@@ -88,6 +95,25 @@ def test_a_killed_command_is_finished_by_the_next_one(
     assert done.returncode == 0, done.stderr
     encode(audio_folder, tmp_path / "local.solfa", codec=load_codec(MULAW), segment_seconds=1.0)
     assert objects(dest) == digest(tmp_path / "local.solfa")
+
+
+@pytest.mark.slow
+def test_a_kill_while_one_shard_is_sent_and_the_next_is_encoded_changes_no_byte(
+    bucket: str, tmp_path: Path, digest: Callable[[Path], dict[str, str]]
+) -> None:
+    for index in range(8):
+        write_tone(tmp_path / f"audio/take{index}.wav", 120, 1000)
+    dest, local = f"{bucket}/music.solfa", tmp_path / "local.solfa"
+    codec = load_codec(put_in_the_air.CODEC)
+    encode(tmp_path / "audio", local, codec=codec, segment_seconds=5.0)
+    command = [sys.executable, "-m", "tests.encoding.put_in_the_air", tmp_path / "audio", dest]
+    for _ in range(2):  # again and again: each finds what the one before left
+        killed = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        assert not any(problem for problem in verify(dest).problems if "unfinished" not in problem.message)
+        assert committed_shards(store_at(dest)) != committed_shards(local)
+    encode(tmp_path / "audio", dest, codec=codec, segment_seconds=5.0)
+    assert objects(dest) == digest(local) and verify(dest).problems == []
 
 
 @pytest.mark.slow

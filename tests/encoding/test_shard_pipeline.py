@@ -1,11 +1,17 @@
-"""Those who take shards of one dataset at the same time start at different ones, and meet only in the end."""
+"""Those who take shards of one dataset at the same time start at different ones, and what fails commits nothing."""
 
 from itertools import zip_longest
 
+import numpy as np
+import pytest
+
 import solfa
-from solfa.encoding.shard_pipeline import claim_shards
+from solfa.encoding.shard_claims import claim_shards
+from solfa.encoding.shard_pipeline import Behind
 from solfa.environment.ranks import read_turn
-from solfa.store.layout import read_info
+from solfa.errors import StoreError
+from solfa.store.layout import is_committed, read_info
+from solfa.store.shard_writer import Outcome
 from tests.conftest import write_tone
 
 ARRAY = {"SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_MAX": "5", "SLURM_ARRAY_TASK_STEP": "1", "SLURM_PROCID": "0"}
@@ -25,3 +31,18 @@ def test_tasks_of_an_array_that_are_equally_fast_take_equally_many_shards(tmp_pa
     for claim in (claim for row in rounds for claim in row if claim is not None):
         claim.lease.release()
     assert taken == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+def test_what_is_queued_behind_a_fault_is_not_committed(tmp_path):
+    write_tone(tmp_path / "audio/take.wav", 12, 1000)
+    root = tmp_path / "music.solfa"
+    solfa.encode(tmp_path / "audio", root, codec=solfa.load_codec("mulaw:sample_rate=1000"), segment_seconds=4.0)
+    (root / "commit/00000.json").unlink()
+    info = read_info(root)
+    (claim,) = claim_shards(root, info, 0, 1)
+    good = [Outcome(clip, np.zeros((4000, 1), np.uint16), 4000) for clip in claim.clips]
+    bad = Outcome(claim.clips[0], np.full((4000, 1), 60_000), 4000)
+    with pytest.raises(StoreError, match="integer codes"), Behind(root, info, {}) as behind:
+        behind.write(claim, [bad, *good])  # as many behind it as the shard has
+    claim.lease.release()
+    assert not is_committed(root, 0) and not list((root / ".tmp").iterdir())

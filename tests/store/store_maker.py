@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,8 +78,13 @@ MORE = make_outcomes(codes_spec(), [2, 3], prefix="more")
 def build_in_two_steps(root: P) -> P:
     """Write two shards of SMALL and then append MORE; repeated after a crash, only what is missing is done."""
     if not manifests(read_place(root)):
-        build(root, SMALL[:5])
+        build(root, [heard(outcome) for outcome in SMALL[:5]])
     return build(root, MORE)
+
+
+def heard(outcome: Outcome) -> Outcome:
+    """Add landmarks to what has an array."""
+    return outcome if outcome.array is None else replace(outcome, landmarks=np.arange(3, dtype=np.uint32))
 
 
 def tree(root: Path, *, temporary: bool = False) -> dict[str, str]:

@@ -300,3 +300,13 @@ def test_verify_once_checks_each_clip_when_it_is_first_read(small, monkeypatch):
     assert len(checked) == len(dataset) + 2, "another process looks for itself"
     with pytest.raises(ConfigError, match=r"verify.*never.*once.*always"):
         open_dataset(small, verify="always")
+
+
+def test_columns_are_what_the_clips_say_in_their_order(small: Path) -> None:
+    dataset = open_dataset(small)
+    for chosen in (dataset, dataset.select([5, 0, 3]), dataset.select([])):
+        found = chosen.columns(["caption", "status", "id", "seconds"]).to_pylist()
+        expected = [{"caption": c.caption, "status": "ok", "id": c.id, "seconds": c.seconds} for c in chosen]
+        assert found == expected
+    with pytest.raises(ConfigError, match="colour"):
+        dataset.columns(["id", "colour"])

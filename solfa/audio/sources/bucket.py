@@ -1,20 +1,16 @@
 """Audio in an object store: every recording below a prefix, with the captions and metadata next to it.
 
-Objects are listed page by page into a temporary database, which puts them in the order of their names and finds what
-is next to each: a million of them take no more memory than a hundred, and the order is that of a folder with the same
-files, whatever the store makes of it.
+The order is that of a folder with the same files, whatever the store makes of it.
 """
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from solfa.audio.file_types import is_audio_name
 from solfa.audio.recording import Recording
+from solfa.audio.sources.bucket_listing import SIDECARS, listed_objects
 from solfa.audio.sources.folder_walk import is_tar_name
 from solfa.audio.sources.metadata import MAX_SIDECAR_BYTES, SIDECAR_ERROR, merge_sidecars
 from solfa.audio.sources.tar import tar_recordings
@@ -24,8 +20,6 @@ from solfa.files.stores.bucket_store import BucketStore
 from solfa.files.stores.object_file import ObjectFile, version_number
 from solfa.files.stores.protocol import Entry
 
-SIDECARS = (".txt", ".json")
-ROWS_AT_ONCE = 1_000
 READS_AT_ONCE = 64
 
 
@@ -101,55 +95,3 @@ def object_recording(name: str, entry: Entry, sidecars: Sidecars) -> Recording:
         caption=caption,
         metadata=metadata | ({SIDECAR_ERROR: "; ".join(faults)} if faults else {}),
     )
-
-
-class Listing:
-    """The objects that matter of a prefix, in a database."""
-
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-        database.execute("CREATE TABLE objects (name TEXT PRIMARY KEY, key TEXT, size INTEGER, etag TEXT)")
-        database.execute("CREATE TABLE sidecars (key TEXT PRIMARY KEY, size INTEGER, etag TEXT)")
-
-    def add(self, entries: list[Entry]) -> None:
-        """Add those that are audio, tars, or may be next to audio; hidden ones are skipped."""
-        seen = [entry for entry in entries if not any(part.startswith(".") for part in entry.key.split("/"))]
-        audio = [entry for entry in seen if is_audio_name(entry.key) or is_tar_name(entry.key)]
-        self._database.executemany(
-            "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)",
-            [(escape_path(entry.key), entry.key, entry.size_bytes, entry.version) for entry in audio],
-        )
-        self._database.executemany(
-            "INSERT OR REPLACE INTO sidecars VALUES (?, ?, ?)",
-            [entry[:3] for entry in seen if entry.key.endswith(SIDECARS)],
-        )
-
-    def audio(self) -> Iterator[Entry]:
-        """List audio and tars in the order of their escaped names."""
-        for key, size_bytes, etag in self._database.execute("SELECT key, size, etag FROM objects ORDER BY name"):
-            yield Entry(key, size_bytes, etag, 0.0)
-
-    def sidecars(self, key: str) -> list[Entry]:
-        """Find what is next to an audio file."""
-        keys = [key.rpartition(".")[0] + extension for extension in SIDECARS]
-        rows: list[Any] = self._database.execute("SELECT * FROM sidecars WHERE key IN (?, ?)", keys).fetchall()
-        return [Entry(found, size_bytes, etag, 0.0) for found, size_bytes, etag in rows]
-
-
-@contextmanager
-def listed_objects(store: BucketStore, on_listed: Callable[[int], None]) -> Iterator[Listing]:
-    """List a prefix into a database that is gone afterwards."""
-    path = store.temporary("listing")
-    try:
-        with closing(sqlite3.connect(path)) as database:
-            database.execute("PRAGMA journal_mode = OFF")
-            database.execute("PRAGMA synchronous = OFF")
-            listing = Listing(database)
-            num_objects = 0
-            for entries in chunks(store.list(), ROWS_AT_ONCE):
-                listing.add(entries)
-                num_objects += len(entries)
-                on_listed(num_objects)
-            yield listing
-    finally:
-        path.unlink(missing_ok=True)

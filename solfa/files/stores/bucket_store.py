@@ -151,6 +151,7 @@ class BucketStore:
 
     def list(self, folder: str = "", after: str | None = None) -> Iterator[Entry]:
         """List objects in the order of the server, which need not be that of their keys; a lost page is asked again."""
+        listed: list[str] = []  # behind `after`; no more than an object and those below it that were listed last
         has_moved = True
         while has_moved:
             has_moved = False
@@ -160,8 +161,13 @@ class BucketStore:
                     for page in pages:
                         for found in page:
                             entry = _entry(found)
+                            if entry.key in listed:
+                                continue
                             yield entry
-                            after, has_moved = entry.key, True
+                            has_moved = True
+                            if listed and continues_behind(listed[-1], entry.key):
+                                after, listed = listed[-1], []
+                            listed.append(entry.key)
                     return
             except StoreError:
                 if not has_moved:
@@ -179,6 +185,11 @@ class BucketStore:
     def probe(self) -> StoreProbe:
         """Whether the store keeps what is there, asked once."""
         return StoreProbe()
+
+    @property
+    def endpoint(self) -> str:
+        """The server, if it is not the one that the scheme of the URL means."""
+        return s3_settings(os.environ).get("endpoint", "") if self.url.startswith("s3://") else ""
 
     def now(self) -> float:
         """Tell the time by the clock of the store, as far as it is known."""
@@ -255,6 +266,14 @@ class BucketStore:
             raise
         else:
             self._is_reached = True
+
+
+def continues_behind(key: str, following: str) -> bool:
+    """Say whether a listing can be continued behind a key, by the key that follows it.
+
+    SeaweedFS takes an object `a` for a folder that it is through with, if there is one: `a/b` would be missing.
+    """
+    return not following.startswith(f"{key}/")
 
 
 def _entry(found: Any) -> Entry:
