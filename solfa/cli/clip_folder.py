@@ -8,12 +8,10 @@ from typing import Any
 from solfa.environment.stop_signals import Stopped, StopSignals
 from solfa.errors import ConfigError, Interrupted, SolfaError
 from solfa.files.free_folder import expect_no_broken_link
-from solfa.files.id_names import flat_name
 from solfa.generate.model import Model
 from solfa.generate.request import ClipRequest
-from solfa.generate.stream import DrawsSamples
 from solfa.spelling import plural
-from solfa.ui.clip_files import write_sample
+from solfa.ui.clip_drawing import draw_and_write, refuse_semantics
 from solfa.ui.partial_clips import PartialSamples, partial_path, refuse_ambiguous
 from solfa.ui.terminal.console import Bar, console, errors, progress_bar, visible
 
@@ -30,16 +28,13 @@ def generate_into(
     stream: bool | None,
 ) -> list[str]:
     """Generate, show the progress, and return the names of the files written; `stream=None` streams if it can."""
-    _refuse_what_it_cannot(model, bool(stream), options.get("semantics"))
+    _refuse_streaming(model, bool(stream))
+    refuse_semantics(model, options.get("semantics"))
     expect_no_broken_link(out, "choose another `out`")
     with _made_if_needed(out), progress_bar("generating", "samples" if model.draws_samples else "frames") as bar:
         if model.draws_samples and stream is not False:
             return _stream(out, model, requests, options, extension, bar)
-        written = []
-        for clip in model.draw(requests, on_progress=lambda done, total: bar(done, total), **options):
-            write_sample(clip, out, extension, model.provenance)
-            written.append(flat_name(clip.file_name))
-    return written
+        return list(draw_and_write(model, requests, options, out, extension, lambda done, total: bar(done, total)))
 
 
 @contextmanager
@@ -55,18 +50,12 @@ def _made_if_needed(out: Path) -> Iterator[None]:
         raise
 
 
-def _refuse_what_it_cannot(model: Model, stream: bool, semantics: str | None) -> None:
-    name, generator = model.trained.solver, model.generator
+def _refuse_streaming(model: Model, stream: bool) -> None:
     if stream and not model.draws_samples:
         raise ConfigError(
-            f"--stream: expected a model that draws samples in order, found one of the {name} solver; leave it out, "
-            "and each clip is written once it is complete"
+            f"--stream: expected a model that draws samples in order, found one of the {model.trained.solver} solver; "
+            "leave it out, and each clip is written once it is complete"
         )
-    kinds = generator.temperature_kinds if isinstance(generator, DrawsSamples) else ()
-    if semantics is None or semantics in kinds:
-        return
-    known = f"this model only supports {kinds[0]}" if kinds else f"models of the {name} solver have only one kind"
-    raise ConfigError(f"--semantics: {known}, found {semantics}; leave it out")
 
 
 def _stream(
@@ -87,13 +76,12 @@ def _stream(
             if signals.number:
                 raise Stopped(signals.number)
 
-        clips = model.draw(requests, on_progress=on_step, on_audio=partial.append, **options)
+        names = draw_and_write(model, requests, options, out, extension, on_step, partial)
         place = partial_path(out, requests[0].name) if len(requests) == 1 else out / "*.partial.wav"
         console.print(f"playable while it is being generated: {visible(str(place))}", soft_wrap=True, highlight=False)
         try:
-            for clip in clips:
-                partial.complete(clip, extension)
-                written.append(flat_name(clip.file_name))
+            for name in names:
+                written.append(name)
         except Stopped as stopped:
             raise Interrupted(_what_is_there(len(written), list(partial.paths.values())), stopped.exit_code) from None
     return written

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solfa.spelling import plural
-from solfa.ui.terminal.console import console, visible
+from solfa.ui.terminal.console import console, progress_bar, visible
 
 if TYPE_CHECKING:
+    from solfa.codecs.protocol import Codec
     from solfa.generate.request import ClipRequest, Inpainting, Variation
+    from solfa.store.dataset import Dataset
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -34,6 +36,8 @@ EXAMPLES = """
 
   solfa generate dc53b78e --num 16 --seconds 1 --sort --out ranked/
 
+  solfa generate dc53b78e --num 8 --seconds 10 --nearest --out heard/
+
   solfa generate dc53b78e --seconds 600 --temperature 0.9 --semantics exact --out long/ &
 
   tail -c +59 -f long/clip-000.partial.wav | aplay -f FLOAT_LE -r 16000
@@ -55,6 +59,10 @@ def generate(
     experiment: Annotated[
         str, typer.Argument(metavar="SIG", help="Signature (or its first characters) or folder of the model.")
     ],
+    epoch: Annotated[
+        int | None,
+        typer.Option(min=0, help="Use the weights that the experiment kept of this epoch.", show_default="the best"),
+    ] = None,
     text: Annotated[str | None, typer.Option(help="Describe the sound, for models conditioned on text.")] = None,
     captions: Annotated[
         Path | None, typer.Option(metavar="FILE", help="One clip per caption: .txt (one per line), .csv or .jsonl.")
@@ -180,6 +188,10 @@ def generate(
             show_default="for models that draw samples in order",
         ),
     ] = None,
+    nearest: Annotated[
+        bool,
+        typer.Option("--nearest", help="Name the training clip that each clip is nearest to, and say if it is a copy."),
+    ] = False,
     trust_code: Annotated[
         bool, typer.Option("--trust-code", help="Run the custom solver code this model was trained with.")
     ] = False,
@@ -198,10 +210,12 @@ def generate(
     from solfa.generate.model import find_folder, load_trained, with_adapters
     from solfa.generate.request import ClipRequest, check_files, check_requests, edited_seconds
     from solfa.generate.trained_folder import read_trained
+    from solfa.generate.training_copies import training_data
     from solfa.generate.weight_layout import weight_layout
     from solfa.ui.clip_files import ranked_files
 
     folder = find_folder(experiment)
+    known = training_data(folder) if nearest else None
     layout = None if weights is None else weight_layout(weights)
     edit = _edit(init, strength, inpaint, inpaint_from, inpaint_to)
     length = 10.0 if seconds is None else seconds
@@ -219,11 +233,13 @@ def generate(
     drawing |= {"window_seconds": window_seconds}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
     _check_drawing(folder, requests, options, trust_code=trust_code)
-    trained = with_adapters(read_trained(folder), added)
+    trained = with_adapters(read_trained(folder, epoch=epoch), added)
     check_requests(requests, trained.data_facts)
     model = load_trained(trained, device=device, codec=codec, weights=layout, trust_code=trust_code)
     written = generate_into(out, model, requests, options, f".{audio_format}", stream)
     _remove_replaced(ranked, written)
+    if known is not None:
+        _name_nearest(out, written, f".{audio_format}", known, model.codec)
     console.print(f"{plural(len(written), 'clip')} in [bold]{visible(str(out))}[/]", soft_wrap=True, highlight=False)
 
 
@@ -290,9 +306,35 @@ def _remove_replaced(ranked: Sequence[Path], written: Collection[str]) -> None:
             path.unlink()
 
 
+def _name_nearest(
+    out: Path, written: Sequence[str], extension: str, known: "Sequence[Dataset]", codec: "Codec"
+) -> None:
+    """Print the training clip that each clip is nearest to, and note it in the clip's JSON file."""
+    import json
+
+    from solfa.audio.reader import read_audio
+    from solfa.files.json_objects import parse_object
+    from solfa.files.whole_files import replace_atomically
+    from solfa.generate.training_copies import spell_nearest, training_finder
+
+    with progress_bar("decoding training clips", "clips") as bar:
+        finder = training_finder(known, codec, bar)
+    for name in written:
+        audio = read_audio(out / f"{name}{extension}", sample_rate=codec.sample_rate)
+        found = finder.nearest(audio, codec.sample_rate)
+        colour = "yellow" if found is not None and found.is_copy else "dim"
+        told = f"{spell_nearest(found)} ({0 if found is None else found.landmarks} landmarks agree)"
+        console.print(f"{visible(name)}: [{colour}]{visible(told)}[/]", soft_wrap=True, highlight=False)
+        note = out / f"{name}.json"
+        value = None if found is None else {"is_copy": found.is_copy, **found._asdict()}
+        content = json.dumps({**parse_object(note.read_bytes()), "nearest": value}, indent=2, ensure_ascii=False)
+        replace_atomically(note, content.encode("utf-8", errors="backslashreplace"))
+
+
 def _requests(wanted: "ClipRequest", captions: Path | None, num: int) -> "list[ClipRequest]":
     from solfa.errors import ConfigError
     from solfa.generate.request_files import read_requests
+    from solfa.generate.takes import takes_of
 
     if captions is not None:
         if wanted.text is not None:
@@ -305,17 +347,11 @@ def _requests(wanted: "ClipRequest", captions: Path | None, num: int) -> "list[C
             for one in each
             for take in range(num)
         ]
-    stem = "-".join(word for word in _words(wanted.text or "clip")[:6])
-    return [replace(wanted, name=f"{stem}-{index:03d}", seed=wanted.seed + index) for index in range(num)]
+    return takes_of(wanted, num)
 
 
 def _flags(context: typer.Context) -> list[str]:
     return [max(parameter.opts, key=len) for parameter in context.command.params if parameter.opts[0].startswith("-")]
-
-
-def _words(text: str) -> list[str]:
-    kept = "".join(letter if letter.isalnum() else " " for letter in text.lower())
-    return kept.split() or ["clip"]
 
 
 def _conditions(values: Sequence[str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from solfa.cli import (
     dataset,
     demo,
     doctor,
+    duplicates,
     encode,
     evaluate,
     export_codec,
@@ -24,6 +25,7 @@ from solfa.cli import (
     info,
     pre_encode,
     rm,
+    studio,
     train,
 )
 from solfa.cli.flags import command_of, in_flags
@@ -54,6 +56,7 @@ demo.add_to(app)
 encode.add_to(app)
 pre_encode.add_to(app)
 dataset.add_to(app)
+duplicates.add_to(app)
 convert.add_to(app)
 train.add_to(app)
 grid.add_to(app)
@@ -61,6 +64,7 @@ generate.add_to(app)
 evaluate.add_to(app)
 export_model.add_to(app)
 export_codec.add_to(app)
+studio.add_to(app)
 info.add_to(app)
 rm.add_to(app)
 doctor.add_to(app)

@@ -25,7 +25,8 @@ from solfa.solvers.watchers.protocol import Watcher
 from solfa.spelling import plural
 from solfa.ui.html.excerpt import levels
 from solfa.ui.html.picture import spectrogram_db, spectrogram_png
-from solfa.ui.html.samples_page import Sample, render_samples
+from solfa.ui.html.samples_page import render_samples
+from solfa.ui.sample_listing import read_samples
 from solfa.xp.layout import SAMPLES, SAMPLES_PAGE
 from solfa.xp.provenance import last_start
 
@@ -89,24 +90,6 @@ def write_index(folder: Path) -> Path:
     title = f"Samples of {folder.resolve().parent.name}"
     replace_atomically(page, render_samples(title, read_samples(folder)).encode("utf-8"))
     return page
-
-
-def read_samples(folder: Path) -> dict[int, list[Sample]]:
-    """List the complete samples of every epoch, the latest first, by name."""
-    epochs = sorted((int(child.name) for child in folder.iterdir() if child.name.isdecimal()), reverse=True)
-    return {epoch: [_read(path) for path in sorted((folder / str(epoch)).glob("[!.]*.json"))] for epoch in epochs}
-
-
-def _read(path: Path) -> Sample:
-    about: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
-    return Sample(
-        name=about["name"],
-        file=f"{path.parent.name}/{path.stem}",
-        seconds=about["seconds"],
-        sample_rate=about["sample_rate"],
-        levels=about["levels"],
-        metadata=about["metadata"],
-    )
 
 
 def _refuse_twins(clips: Sequence[GeneratedClip]) -> None:

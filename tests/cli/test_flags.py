@@ -110,5 +110,5 @@ def test_running_the_python_of_a_dataset_config_is_asked_for_alike_everywhere():
         for option in command.params
         if "custom_metadata_module" in (getattr(option, "help", None) or "")
     }
-    assert asked.keys() == {"encode", "pre-encode", "import", "verify"}
+    assert asked.keys() == {"encode", "fingerprint", "pre-encode", "import", "verify"}
     assert all(set(names) == {"--trust-code", "--run-python"} for names in asked.values())

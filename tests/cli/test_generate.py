@@ -105,6 +105,21 @@ def test_clips_come_with_pictures_and_what_they_were_made_from(generate: SolfaMa
         assert found["metadata"]["sampling"]["guidance_scale"] == 4.0, "what is not said is as the experiment says"
 
 
+def test_the_nearest_training_clip_is_named(generate: SolfaMain, dora_dir: Path, tmp_path: Path) -> None:
+    arguments = ("1abe1000", "--set", "genre=jazz", "--set", "bpm=90", "--nearest")
+    code, output = generate(*arguments)
+    assert code == 2 and "trained on" in output and not (tmp_path / "out").exists()
+    note = dora_dir / "xps/1abe1000/.prepared.json"
+    dset = {"train": str(dora_dir / "tones.solfa"), "valid": str(dora_dir / "tones.solfa")}
+    note.write_text(json.dumps({"start": "", "dset": dset}))
+    try:
+        code, output = generate(*arguments)
+    finally:
+        note.unlink()
+    assert code == 0 and "like no training clip" in output  # 20 ms are too short to be like anything
+    assert about(tmp_path / "out/clip-000.wav")["nearest"] is None
+
+
 def test_the_same_command_writes_the_same_bytes_and_says_what_made_them(generate: SolfaMain, tmp_path: Path) -> None:
     for out in ("first", "second"):
         assert generate("1abe1000", "--set", "genre=jazz", "--seed", 5, out=out)[0] == 0

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from solfa.evaluate.statistics import CodeStatistics, LatentStatistics, LengthHistogram
 from solfa.spelling import count, plural, short
 from solfa.ui.html.markup import Markup, element, join
-from solfa.ui.html.picture import time_ticks
+from solfa.ui.html.picture import RANGE_DB, time_ticks
 
 MAX_BARS = 128
 
@@ -48,6 +48,16 @@ def axis(ticks: list[tuple[str, float]]) -> Markup:
         for label, place in ticks
     )
     return element("div", *labels, class_="axis", aria_hidden="true")
+
+
+def spectrogram_key(of: str, class_: str = "quiet lead") -> Markup:
+    """Say how to read spectrograms whose brightest colour is the loudest point of something."""
+    return element(
+        "p",
+        "Spectrograms: frequency in kHz (mel scale) over time in seconds; ",
+        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), f"loudest point of {of}."),
+        class_=class_,
+    )
 
 
 def length_chart(histogram: LengthHistogram) -> Markup:

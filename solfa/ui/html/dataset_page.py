@@ -112,14 +112,16 @@ def dataset_page(
     title: str | None = None,
     subtitle: str = "",
     more_facts: Sequence[Fact] = (),
+    max_values: int | None = None,
 ) -> ReportPage:
     """Describe a dataset, with `num_clips` clips spread evenly across it.
 
     With a codec, the clips are decoded; `originals` returns the audio `[C, N]` of a clip at the codec's rate, or None.
-    `more_facts` are added to the dataset's own, such as how fast it was encoded.
+    `more_facts` are added to the dataset's own, such as how fast it was encoded. Statistics are computed from about
+    `max_values` codes or latents (None: `MAX_STATISTICS_VALUES`).
     """
     array = dataset.info.array
-    stride = statistics_stride(int(dataset.num_frames.sum()) * array.width, MAX_STATISTICS_VALUES)
+    stride = statistics_stride(int(dataset.num_frames.sum()) * array.width, max_values or MAX_STATISTICS_VALUES)
     arrays = (dataset[index].array for index in range(0, len(dataset), stride))
     is_codes = array.codebook_size is not None
     failures = tuple(FailureRow(failed.name, failed.error) for failed in failed_recordings(dataset.failures()))

@@ -12,9 +12,9 @@ from solfa.files.whole_files import replace_atomically
 from solfa.ops.recording_bootstrap import Interval
 from solfa.spelling import plural, short
 from solfa.ui.html.cards import sounds_side_by_side
+from solfa.ui.html.charts import spectrogram_key
 from solfa.ui.html.document import html_document
 from solfa.ui.html.markup import Markup, element
-from solfa.ui.html.picture import RANGE_DB
 from solfa.ui.html.report import POLICY
 from solfa.ui.html.report_data import Sound
 from solfa.version import __version__
@@ -59,6 +59,7 @@ def render_evaluation(report: Evaluation, read: Read | None, read_original: Read
         _differences(report),
         _bits(report),
         _faults(report),
+        _nearest(report),
         _clips(report, read, read_original),
         _fallen(report),
         element("footer", f"Written by Solfa {__version__}. This page is a single file and loads nothing else."),
@@ -108,6 +109,12 @@ def spelled_bits(report: Evaluation) -> str:
         f"{plural(bits['num_recordings'], 'recording')}); its codec {bits['codec']} is itself "
         f"{number(bits['codec_mel_db'])} dB of mel distance away from the originals"
     )
+
+
+def spelled_memorised(report: Evaluation) -> str:
+    """Say how many of the clips that were compared with training clips repeat one."""
+    compared = sum("nearest" in clip.facts for clip in report.clips)
+    return f"{report.num_memorised:,} of {plural(compared, 'clip')} repeat what the model was trained on"
 
 
 def sizes(measure: Measure) -> str:
@@ -192,6 +199,31 @@ def _faults(report: Evaluation) -> Markup:
     )
 
 
+def _nearest(report: Evaluation) -> Markup:
+    known = [clip for clip in report.clips if "nearest" in clip.facts]
+    if not known:
+        return Markup("")
+    ranked = sorted(known, key=lambda clip: -(clip.facts["nearest"] or {"landmarks": 0})["landmarks"])
+    rows = (
+        element(
+            "tr",
+            element("td", clip.id),
+            element("td", nearest["id"] if nearest else "–"),
+            element("td", f"{max(0.0, nearest['offset_seconds'] + nearest['start_seconds']):.1f} s" if nearest else ""),
+            element("td", f"{nearest['landmarks']:,}" if nearest else "0"),
+            element("td", "a copy" if nearest and nearest["is_copy"] else "no copy"),
+        )
+        for clip in ranked[:MAX_FALLEN]
+        for nearest in [clip.facts["nearest"]]
+    )
+    return element(
+        "section",
+        element("h2", "Nearest training clips", class_="alarm" if report.num_memorised else None),
+        element("p", f"{spelled_memorised(report)}.", class_="quiet"),
+        _table(("Clip", "Nearest", "From", "Landmarks that agree", ""), rows),
+    )
+
+
 def _clips(report: Evaluation, read: Read | None, read_original: Read | None) -> Markup:
     ranked = report.ranked()
     if not ranked:
@@ -202,13 +234,7 @@ def _clips(report: Evaluation, read: Read | None, read_original: Read | None) ->
     parts = [element("h2", f"Best clips, by {by}"), *(_card(clip, read, read_original) for clip in best)]
     if worst:
         parts += [element("h2", f"Worst clips, by {by}"), *(_card(clip, read, read_original) for clip in worst)]
-    key = element(
-        "p",
-        "Spectrograms: frequency in kHz (mel scale) over time in seconds; ",
-        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), "loudest point of the first."),
-        class_="quiet lead",
-    )
-    return element("section", *parts[:1], key, *parts[1:])
+    return element("section", *parts[:1], spectrogram_key("the first"), *parts[1:])
 
 
 def _card(clip: ClipScore, read: Read | None, read_original: Read | None) -> Markup:

@@ -10,7 +10,7 @@ from solfa.solvers.evidence.comparison import ClipPair, Evidence
 from solfa.solvers.evidence.verdict import Estimate, LossChange
 from solfa.spelling import plural
 from solfa.ui.html.cards import sounds_side_by_side
-from solfa.ui.html.charts import bars
+from solfa.ui.html.charts import bars, spectrogram_key
 from solfa.ui.html.document import html_document
 from solfa.ui.html.markup import Markup, element
 from solfa.ui.html.report import POLICY
@@ -98,6 +98,7 @@ def _clips(pairs: tuple[ClipPair, ...]) -> Markup:
         "section",
         element("h2", "Clips before and after"),
         element("p", note, class_="quiet lead"),
+        spectrogram_key("the clip before"),
         *(_clip(pair) for pair in pairs),
     )
 
@@ -130,6 +131,8 @@ def _layers(evidence: Evidence) -> Markup:
     return element(
         "section",
         element("h2", "Change per layer"),
-        element("div", bars(shares, label, gap=0.06), class_="chart"),
+        # A bar of the chart is a fiftieth of the page at most: two layers are two bars, not two walls.
+        element("div", bars(shares, label, gap=0.06), class_="chart named", style=f"max-width:{2 * len(shares)}%"),
+        element("p", f"{label}, in the order of the table.", class_="quiet lead"),
         table(("Layer", "Norm of the change", "Norm before", "Share"), rows),
     )

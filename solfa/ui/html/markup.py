@@ -12,6 +12,10 @@ class Markup(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """Tell template engines that it is escaped already."""
+        return self
+
 
 _VOID = frozenset({"meta", "img", "br", "hr", "rect", "line", "path"})
 _JOINERS = "\u200c\u200d"  # invisible, but emoji and several scripts need them

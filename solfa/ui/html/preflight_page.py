@@ -11,7 +11,7 @@ from solfa.evaluate.statistics import CodeStatistics, LatentStatistics
 from solfa.solvers.plan.rehearsal import Rehearsal, SeenRow
 from solfa.spelling import count, duration, plural, size
 from solfa.ui.html.cards import array_figure, sounds_side_by_side
-from solfa.ui.html.charts import bars, code_charts, latent_chart
+from solfa.ui.html.charts import bars, code_charts, latent_chart, spectrogram_key
 from solfa.ui.html.document import html_document
 from solfa.ui.html.markup import Markup, element
 from solfa.ui.html.report import POLICY
@@ -72,14 +72,15 @@ def _losses(rehearsal: Rehearsal) -> Markup:
     if rehearsal.start is not None:
         rows.append((f"{rehearsal.start:.4g}", "this network, with the weights of continue_from"))
     losses = np.array(rehearsal.losses)
-    label = f"Loss of one batch over {plural(len(losses), 'update')}: from {losses[0]:.4g} to {losses[-1]:.4g}"
+    ends = f"{losses[0]:.4g} at the first, {losses[-1]:.4g} at the last"
+    label = f"Loss of one batch at {plural(len(losses), 'update')}: {ends}"
     return element(
         "section",
         element("h2", "Loss"),
         table(("Loss", "Whose"), rows) if rows else "",
         element("h2", "One batch, again and again"),
         element("div", bars(np.maximum(losses, 0.0), label), class_="chart"),
-        element("p", f"{label}.", class_="quiet"),
+        element("p", f"{label}. The sentence above compares its first tenth with its last.", class_="quiet"),
     )
 
 
@@ -93,6 +94,7 @@ def _rows(page: PreflightPage) -> Markup:
             "Each row was cut, padded and joined with its captions as in training, and decoded again.",
             class_="quiet lead",
         ),
+        spectrogram_key("the row"),
         *(_row(row, sound, page.codebook_size) for row, sound in zip(rows, page.sounds, strict=True)),
     )
 

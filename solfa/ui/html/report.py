@@ -8,10 +8,9 @@ from pathlib import Path
 from solfa.files.whole_files import replace_atomically
 from solfa.spelling import plural
 from solfa.ui.html.cards import clip_card
-from solfa.ui.html.charts import code_charts, latent_chart, length_chart
+from solfa.ui.html.charts import code_charts, latent_chart, length_chart, spectrogram_key
 from solfa.ui.html.document import html_document
 from solfa.ui.html.markup import Markup, element
-from solfa.ui.html.picture import RANGE_DB
 from solfa.ui.html.report_data import FailureRow, ReportPage
 from solfa.ui.html.tables import details_list, facts_list, table
 from solfa.version import __version__
@@ -46,17 +45,11 @@ def render_report(page: ReportPage) -> str:
 def _clips(page: ReportPage) -> Markup:
     if not page.cards:
         return Markup("")
-    key = element(
-        "p",
-        "Spectrograms: frequency in kHz (mel scale) over time in seconds; ",
-        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), "loudest point of the original."),
-        class_="quiet lead",
-    )
     heard = any(card.original or card.decoded for card in page.cards)
     return element(
         "section",
         element("h2", "Clips to listen to" if heard else "Clips"),
-        key if heard else "",
+        spectrogram_key("the original") if heard else "",
         *(clip_card(card) for card in page.cards),
     )
 

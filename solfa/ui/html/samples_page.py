@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from solfa.spelling import duration, plural
-from solfa.ui.html.charts import axis
+from solfa.ui.html.charts import axis, spectrogram_key
 from solfa.ui.html.document import html_document
 from solfa.ui.html.markup import Markup, element, join
-from solfa.ui.html.picture import RANGE_DB, frequency_ticks, time_ticks
+from solfa.ui.html.picture import frequency_ticks, time_ticks
 from solfa.version import __version__
 
 POLICY = "default-src 'none'; img-src 'self' file:; media-src 'self' file:; style-src 'unsafe-inline'"
@@ -36,17 +36,11 @@ class Sample(NamedTuple):
 def render_samples(title: str, epochs: Mapping[int, Sequence[Sample]]) -> str:
     """Render the page as HTML, epochs in the order given."""
     number = sum(len(samples) for samples in epochs.values())
-    key = element(
-        "p",
-        "Spectrograms: frequency in kHz (mel scale) over time in seconds; ",
-        element("span", f"−{RANGE_DB:g} dB", element("i", class_="key"), "loudest point of the clip."),
-        class_="quiet",
-    )
     body = element(
         "main",
         element("h1", title),
         element("p", f"{plural(number, 'clip')} from {plural(len(epochs), 'epoch')}, latest first", class_="subtitle"),
-        key,
+        spectrogram_key("the clip", "quiet"),
         *(_epoch(epoch, samples) for epoch, samples in epochs.items()),
         element("footer", f"Written by Solfa {__version__}."),
     )

@@ -74,6 +74,7 @@ summary { cursor: pointer; color: var(--quiet); width: max-content; }
   margin: 0 .35rem; background: GRADIENT; }
 .chart { border-bottom: 1px solid var(--line); height: 5.5rem; }
 .chart.tall { height: 10rem; }
+.chart.named { margin-bottom: 1.25rem; }
 .bars { display: block; width: 100%; height: 100%; fill: var(--accent); }
 .bars .faint { fill: var(--quiet); opacity: .55; }
 .bars .band { fill: var(--accent); opacity: .45; }
@@ -90,12 +91,13 @@ summary { cursor: pointer; color: var(--quiet); width: max-content; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .88rem; }
 th { text-align: left; font-weight: 600; color: var(--quiet); font-size: .82rem; }
-th, td { padding: .55rem 1.25rem .55rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
-  overflow-wrap: anywhere; }
+th, td { padding: .55rem 1.25rem .55rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+td { overflow-wrap: break-word; font-variant-numeric: tabular-nums; }
 td:first-child { font-family: var(--mono); font-size: .82rem; min-width: 10rem; }
+td:first-child, td:nth-child(2):last-child { overflow-wrap: anywhere; }
 .alarm { color: var(--alarm); }
 footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--line); color: var(--quiet);
-  font-size: .82rem; }
+  font-size: .82rem; overflow-wrap: anywhere; }
 @media (max-width: 44rem) {
   main { padding: 2rem 1rem 3rem; }
   .pair { grid-template-columns: minmax(0, 1fr); gap: 1.25rem; }
@@ -105,6 +107,7 @@ footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--line);
   .details { grid-template-columns: 1fr; gap: 0; }
   .details dd { margin-bottom: .6rem; }
   h2 { margin-top: 2.5rem; }
+  .lead span { white-space: normal; }
 }
 @media print { .card, figure { break-inside: avoid; } audio { display: none; } }
 """

@@ -16,7 +16,7 @@ from solfa.xp.record import Epoch
 Direction = Literal["lower", "higher"]
 
 LOWER = re.compile(
-    r"bits|bpd|ce|cer|distance|err|error|fad|kld?|l1|l2|loss|mae|mel|mse|nats|nll|perplexity|ppl|stft|wer"
+    r"bits|bpd|ce|cer|distance|err|error|fad|kad|kld?|l1|l2|loss|mae|mel|mse|nats|nll|perplexity|ppl|stft|wer"
 )
 HIGHER = re.compile(r"acc|accuracy|clap|pesq|score|sdr|similarity|sisnr|snr|stoi|visqol")
 STAGES = ("train", "valid", "evaluate", "generate")

@@ -1,0 +1,1 @@
+"""The room of blind listening: which of two is better, without knowing which is which."""

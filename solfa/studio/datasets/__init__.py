@@ -1,0 +1,1 @@
+"""The room of datasets: find clips, look at them, hear them."""

@@ -1,0 +1,1 @@
+"""The room of runs: how they are doing, what they sound like, stop and resume."""

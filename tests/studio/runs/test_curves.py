@@ -1,0 +1,31 @@
+"""Curves: whatever was measured is inside the box, and what was not leaves no mark."""
+
+import math
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solfa.studio.runs.curves import Line, line_chart, small_chart
+
+VALUES = st.lists(st.none() | st.floats(), max_size=12)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=3))
+def test_lines_stay_in_the_box(lines: list[list[float | None]]) -> None:
+    drawn = str(line_chart("loss", [Line(str(index), values) for index, values in enumerate(lines)]))
+    finite = [[value for value in values if value is not None and math.isfinite(value)] for values in lines]
+    paths = re.findall(r' d="([^"]+)"', drawn)
+    assert len(paths) == sum(bool(found) for found in finite)
+    for path, found in zip(paths, (found for found in finite if found), strict=True):
+        points = [tuple(map(float, point.partition("h")[0].split())) for point in path.removeprefix("M").split("L")]
+        assert len(points) == len(found)
+        assert all(0.0 <= x <= 100.0 and 0.0 <= y <= 100.0 for x, y in points)
+        heights = {value: y for (_, y), value in zip(points, found, strict=True)}
+        ordered = sorted(heights)
+        assert [heights[value] for value in ordered] == sorted(heights.values(), reverse=True)  # up is more
+
+
+def test_nothing_measured_is_said_in_words() -> None:
+    assert "nothing measured" in str(line_chart("loss", [Line("train", [None, math.nan])]))
+    assert str(small_chart([None])) == ""
