@@ -1,21 +1,19 @@
 """How long a training step of a diffusion transformer takes, and how much memory: Solfa, diffusers, stable-audio-tools.
 
-    python benchmarks/flow_step.py [--clips 8] [--frames 256] [--dim 256] [--layers 6] [--rounds 3] [--steps 4]
+    python benchmarks/flow_step.py [--clips 4] [--frames 128] [--dim 256] [--layers 6] [--rounds 3] [--steps 4]
 
-The network is that of Stable Audio Open, which all three have, on the same latents, in float32 with one thread: a text
-of 16 tokens, two numbers, the objective v, mean squared error, backward, fused AdamW. "diffusers" is the loop that one
-writes around `StableAudioDiTModel`; "tools" is `DiffusionTransformer` of stable-audio-tools, from PyPI, put into a
-folder by pip; nothing else imports it. Solfa's side is its solver's: noise and times drawn per clip, latents brought to
-their scale. The sides run in turn, in processes of their own; CPU time, medians.
+The network is that of Stable Audio Open, which all three have, on the same random latents of 64 channels, in float32
+with one thread: the two numbers of seconds as conditions, the objective v, mean squared error, backward, fused AdamW.
+"solfa" is the solver itself in its training loop: it reads its batches from a dataset on disk, draws noise and times
+per clip, clips gradients, keeps means of its metrics. "diffusers" is the plain loop around `StableAudioDiTModel`, and
+"tools" the same around `DiffusionTransformer` of stable-audio-tools (which pip puts into a folder of its own),
+both on latents that are in memory. The sides run in turn, each time in a process of its own; CPU time of an epoch of
+`steps` updates after one that is not counted; medians of the rounds.
 
-    python benchmarks/flow_step.py --disk
+    python benchmarks/flow_step.py --disk [--clips 2] [--frames 64]
 
-compares steps on latents from disk with steps that encode the audio of every batch first (the built-in codec, and an
-Oobleck of Stable Audio's size with random weights, for two seconds of audio).
-
-    python benchmarks/flow_step.py --sample
-
-compares drawing a clip with guidance with `StableAudioPipeline`, both up to the latents, with as many steps.
+trains with the solver on latents from disk, and once more with every batch encoded in the loop from audio of the same
+length: with Stable Audio's Oobleck (random weights), and with the built-in codec.
 """
 
 import argparse
@@ -28,255 +26,277 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 
+import solfa
+from solfa.codecs import Codec, Encoded
+from solfa.config import parse_config
+from solfa.environment import worker_environment
+from solfa.solvers import Experiment, FlowSolver
+from solfa.store import ArraySpec, DatasetInfo, Outcome, PlannedClip, append_arrays
+
 TOOLS = "stable-audio-tools==0.0.19"
-CHANNELS, COND, TOKENS, HEAD = 64, 64, 16, 64
+COND, HEAD, STORED_CLIPS = 64, 64, 32
+OOBLECK = ArraySpec(
+    kind="latents", width=64, sample_rate=44_100, num_channels=2, hop_length=2048, dtype="float16"
+)  # fmt: skip
 
-Loss = Callable[[], torch.Tensor]
+Epoch = Callable[[], None]
+"""An epoch of updates."""
 
 
-def make_batch(options: argparse.Namespace) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    return {
-        "latents": torch.randn(options.clips, CHANNELS, options.frames, generator=generator),
-        "text": torch.randn(options.clips, TOKENS, COND, generator=generator),
-        "seconds": torch.tensor([[0.0, 12.0]] * options.clips),
+def stored_latents(root: Path, spec: ArraySpec, num_frames: int) -> Path:
+    """Write a dataset of random latents, each clip twice as long as a row in training."""
+    rng = np.random.default_rng(0)
+    outcomes = [
+        Outcome(
+            PlannedClip(id=name, key=name, uri=f"{name}.flac"),
+            rng.standard_normal((2 * num_frames, spec.width)).astype(np.float16),
+            num_samples=2 * num_frames * spec.hop_length,
+        )
+        for name in (f"{index:03d}" for index in range(STORED_CLIPS))
+    ]
+    append_arrays(root, DatasetInfo.of("benchmark", spec, {}), outcomes, {})
+    return root
+
+
+def solver_on(data: Path, spec: ArraySpec, options: argparse.Namespace, folder: Path) -> FlowSolver:
+    """Build the solver that `solver=flow/base` with the network of Stable Audio Open, in this size, would run."""
+    values = {
+        "solver": "flow",
+        "device": "cpu",
+        "num_threads": 1,
+        "dset": {"train": str(data), "hold_out": {"clips": options.clips}},
+        "dataset": {
+            "segment_seconds": options.frames * spec.hop_length / spec.sample_rate,
+            "batch_size": options.clips,
+            "num_workers": 0,
+        },
+        "model": {
+            "kind": "stable_audio_open",
+            "objective": "v",
+            "dim": options.dim,
+            "num_layers": options.layers,
+            "num_heads": options.dim // HEAD,
+            "num_kv_heads": 1,
+            "cond_dim": COND,
+            "max_seconds": 512,
+        },
+        "optim": {"epochs": 2, "updates_per_epoch": options.steps, "optimizer": {"kind": "adamw", "lr": 1e-4}},
+        "evaluate": {"every": None},
+        "generate": {"every": None},
+        "logging": {"tensorboard": False},
     }
+    return FlowSolver(parse_config(FlowSolver.Config, values, "flow"), Experiment(folder, "benchmark"))
 
 
-def solfa_side(options: argparse.Namespace) -> tuple[torch.nn.Module, Loss]:
-    from solfa.models import Conditions, ConditionsConfig, StableAudioOpenConfig, build_flow
-    from solfa.ops import noised, target
+def epoch_of(solver: FlowSolver) -> Epoch:
+    """Return what runs the updates of an epoch, once more each time."""
 
-    heads = options.dim // HEAD
-    config = StableAudioOpenConfig(
-        kind="stable_audio_open", dim=options.dim, num_layers=options.layers, num_heads=heads, num_kv_heads=1,
-        cond_dim=COND,
-    )  # fmt: skip
-    network = build_flow(config, ConditionsConfig(), CHANNELS)
-    batch = make_batch(options)
+    def train() -> None:
+        solver.num_updates = 0
+        solver.run_stage("train")
 
-    def loss() -> torch.Tensor:
-        data = network.normalised(batch["latents"].transpose(1, 2))
-        generators = [torch.Generator().manual_seed(clip) for clip in range(options.clips)]
-        noise = torch.stack([torch.randn(options.frames, CHANNELS, generator=one).T for one in generators])
-        times = torch.rand(options.clips)
-        told = network.told(Conditions(cross=batch["text"]), batch["seconds"])
-        predicted = network.predict(noised(data, noise, times, "v"), times, told)
-        return (predicted - target(data, noise, times, "v")).square().mean()
-
-    return network, loss
+    return train
 
 
-def _plain(batch: dict[str, torch.Tensor], predict: Callable[..., torch.Tensor]) -> torch.Tensor:
-    latents = batch["latents"]
-    noise, times = torch.randn_like(latents), torch.rand(len(latents))
-    a, b = (times * math.pi / 2).cos()[:, None, None], (times * math.pi / 2).sin()[:, None, None]
-    return torch.nn.functional.mse_loss(predict(latents * a + noise * b, times), noise * a - latents * b)
+def solfa_side(options: argparse.Namespace) -> tuple[torch.nn.Module, Epoch]:
+    solver = solver_on(options.data, OOBLECK, options, options.data.parent / f"xp-{os.getpid()}")
+    return solver.network, epoch_of(solver)
 
 
-def diffusers_side(options: argparse.Namespace) -> tuple[torch.nn.Module, Loss]:
-    from diffusers import StableAudioDiTModel, StableAudioProjectionModel
+def diffusers_side(options: argparse.Namespace) -> tuple[torch.nn.Module, Epoch]:
+    from diffusers import StableAudioDiTModel
     from diffusers.models.embeddings import get_1d_rotary_pos_embed
 
     network: Any = StableAudioDiTModel(
-        in_channels=CHANNELS, out_channels=CHANNELS, num_layers=options.layers, attention_head_dim=HEAD,
+        in_channels=OOBLECK.width, out_channels=OOBLECK.width, num_layers=options.layers, attention_head_dim=HEAD,
         num_attention_heads=options.dim // HEAD, num_key_value_attention_heads=1, cross_attention_dim=COND,
         cross_attention_input_dim=COND, global_states_input_dim=2 * COND,
     )  # fmt: skip
-    numbers: Any = StableAudioProjectionModel(COND, COND, 0, 512)
-    both = torch.nn.ModuleDict({"network": network, "numbers": numbers})
-    batch = make_batch(options)
     rotary = get_1d_rotary_pos_embed(HEAD // 2, options.frames + 1, use_real=True, repeat_interleave_real=False)
 
-    def predict(points: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
-        told = numbers(start_seconds=batch["seconds"][:, 0], end_seconds=batch["seconds"][:, 1])
-        start, end = told.seconds_start_hidden_states, told.seconds_end_hidden_states
-        found: torch.Tensor = network(
-            points, times, torch.cat([batch["text"], start, end], dim=1), torch.cat([start, end], dim=2), rotary,
-            return_dict=False,
-        )[0]  # fmt: skip
+    def predict(points: torch.Tensor, times: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = network(points, times, numbers, numbers.flatten(1)[:, None], rotary, return_dict=False)[0]
         return found
 
-    return both, lambda: _plain(batch, predict)
+    return plain_loop(network, predict, options)
 
 
-def tools_side(options: argparse.Namespace) -> tuple[torch.nn.Module, Loss]:
-    from diffusers import StableAudioProjectionModel
+def tools_side(options: argparse.Namespace) -> tuple[torch.nn.Module, Epoch]:
     from stable_audio_tools.models.dit import DiffusionTransformer  # type: ignore[import-not-found]
 
-    network = DiffusionTransformer(
-        io_channels=CHANNELS, embed_dim=options.dim, cond_token_dim=COND, project_cond_tokens=False,
+    network: Any = DiffusionTransformer(
+        io_channels=OOBLECK.width, embed_dim=options.dim, cond_token_dim=COND, project_cond_tokens=False,
         global_cond_dim=2 * COND, depth=options.layers, num_heads=options.dim // HEAD,
     )  # fmt: skip
-    # Its own conditioners import packages that nothing else here needs; these are the same layers.
-    numbers: Any = StableAudioProjectionModel(COND, COND, 0, 512)
-    batch = make_batch(options)
 
-    def predict(points: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
-        told = numbers(start_seconds=batch["seconds"][:, 0], end_seconds=batch["seconds"][:, 1])
-        start, end = told.seconds_start_hidden_states, told.seconds_end_hidden_states
-        found: torch.Tensor = network(
-            points, times, cross_attn_cond=torch.cat([batch["text"], start, end], dim=1),
-            global_embed=torch.cat([start, end], dim=2)[:, 0],
-        )  # fmt: skip
+    def predict(points: torch.Tensor, times: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = network(points, times, cross_attn_cond=numbers, global_embed=numbers.flatten(1))
         return found
 
-    return torch.nn.ModuleDict({"network": network, "numbers": numbers}), lambda: _plain(batch, predict)
+    return plain_loop(network, predict, options)
+
+
+def plain_loop(
+    network: torch.nn.Module, predict: Callable[..., torch.Tensor], options: argparse.Namespace
+) -> tuple[torch.nn.Module, Epoch]:
+    """Train as one writes it: the latents in memory, one call of randn, diffusers' embedding of seconds."""
+    from diffusers import StableAudioProjectionModel
+
+    numbers: Any = StableAudioProjectionModel(COND, COND, 0, 512)
+    both = torch.nn.ModuleDict({"network": network, "numbers": numbers})
+    optimizer = torch.optim.AdamW(both.parameters(), lr=1e-4, fused=True)
+    clips = torch.stack(
+        [torch.from_numpy(clip.array.astype(np.float32)).T for clip in solfa.open_dataset(options.data)]
+    )
+
+    def update() -> None:
+        latents = clips[torch.randint(len(clips), (options.clips,)), :, : options.frames]
+        told = numbers(start_seconds=torch.zeros(options.clips), end_seconds=torch.full((options.clips,), 12.0))
+        seconds = torch.cat([told.seconds_start_hidden_states, told.seconds_end_hidden_states], dim=1)
+        noise, times = torch.randn_like(latents), torch.rand(options.clips)
+        a, b = (times * math.pi / 2).cos()[:, None, None], (times * math.pi / 2).sin()[:, None, None]
+        predicted = predict(latents * a + noise * b, times, seconds)
+        torch.nn.functional.mse_loss(predicted, noise * a - latents * b).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    def epoch() -> None:
+        for _ in range(options.steps):
+            update()
+
+    return both, epoch
 
 
 SIDES = {"solfa": solfa_side, "diffusers": diffusers_side, "tools": tools_side}
 
 
+def seconds_per_step(epoch: Epoch, steps: int) -> float:
+    """CPU seconds of a step, over a whole epoch."""
+    begin = time.process_time()
+    epoch()
+    return (time.process_time() - begin) / steps
+
+
 def measure(options: argparse.Namespace) -> None:
-    """Run in a process of its own; print the seconds of each step but the first, and the peak of memory."""
+    """Run in a process of its own; print the seconds of a step in the second epoch, and the peak of memory."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    model, loss_of = SIDES[options.side](options)
-    size = sum(parameter.numel() for parameter in model.parameters())
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    seconds = []
-    for _ in range(options.steps + 1):
-        start = time.process_time()
-        loss_of().backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        seconds.append(time.process_time() - start)
+    model, epoch = SIDES[options.side](options)
+    epoch()
+    seconds = seconds_per_step(epoch, options.steps)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds[1:], "peak_mb": peak, "parameters": size}))
+    size = sum(parameter.numel() for parameter in model.parameters())
+    print(json.dumps({"seconds": seconds, "peak_mb": peak, "parameters": size}))
 
 
-def start(side: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def start(side: str, options: argparse.Namespace, data: Path, packages: Path) -> dict[str, Any]:
     sizes = [f"--{name}={getattr(options, name)}" for name in ("clips", "frames", "dim", "layers", "steps")]
-    path = os.pathsep.join([*([str(folder)] if side == "tools" else []), os.environ.get("PYTHONPATH", "")])
-    result = subprocess.run(
-        [sys.executable, __file__, "--side", side, *sizes],
-        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
-    )  # fmt: skip
+    path = os.pathsep.join([*([str(packages)] if side == "tools" else []), os.environ.get("PYTHONPATH", "")])
+    environment = {**worker_environment(os.environ), "PYTHONPATH": path}
+    command = [sys.executable, __file__, "--side", side, "--data", str(data), *sizes]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
     if result.returncode:
         raise SystemExit(f"{side} failed:\n{result.stderr[-2000:]}")
     found: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
     return found
 
 
-def from_disk(options: argparse.Namespace) -> None:
-    """Compare a step on stored latents with one that encodes its audio first."""
-    from diffusers import AutoencoderOobleck
-
-    import solfa
-
-    torch.set_num_threads(1)
-    audio = 0.1 * torch.randn(1, 2, 2 * 44_100)
-    oobleck: Any = AutoencoderOobleck().eval()
-    codec = solfa.load_codec("solfa_24khz:latents=true")
-    model, loss_of = solfa_side(options)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-
-    def step() -> None:
-        loss_of().backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    def timed(work: Callable[[], Any]) -> float:
-        found = []
-        for _ in range(options.rounds):
-            begin = time.process_time()
-            with torch.no_grad() if work is not step else torch.enable_grad():
-                work()
-            found.append(time.process_time() - begin)
-        return median(found)
-
-    step()
-    seconds = options.frames * 2048 / 44_100
-    mono = torch.randn(1, 1, 2 * 24_000) * 0.1
-    encoders = {
-        "Oobleck of Stable Audio": timed(lambda: oobleck.encode(audio)) / 2,
-        "solfa_24khz:latents=true": timed(lambda: codec.encode(mono)) / 2,
-    }
-    alone = timed(step)
-    print(f"a step of {options.clips} clips of {seconds:.1f} s on stored latents: {alone:.2f} core-seconds")
-    for name, per_second in encoders.items():
-        whole = alone + per_second * seconds * options.clips
-        print(f"  encoding in the loop with {name}: {whole:.2f} core-seconds, {whole / alone:.1f} times as many")
-
-
-def sampling(options: argparse.Namespace) -> None:
-    """Compare drawing with the pipeline of diffusers."""
-    from diffusers import AutoencoderOobleck, EDMDPMSolverMultistepScheduler, StableAudioPipeline
-
-    from solfa.models import Conditions, FlowSampling, draw_latents
-
-    torch.set_num_threads(1)
-    ours: Any = solfa_side(options)[0]
-    both: Any = diffusers_side(options)[0]
-    both["network"].load_state_dict(ours.dit.dit.state_dict())
-    both["network"].register_to_config(sample_size=options.frames)
-    vae = AutoencoderOobleck(
-        encoder_hidden_size=4, channel_multiples=[1] * 5, decoder_channels=4, decoder_input_channels=CHANNELS
-    )
-    pipe: Any = StableAudioPipeline(
-        vae, None, both["numbers"], None, both["network"], EDMDPMSolverMultistepScheduler(sigma_max=80)
-    )
-    pipe.set_progress_bar_config(disable=True)
-    text = make_batch(options)["text"][:1]
-    settings = FlowSampling(sampler="dpm++", steps=10, guidance_scale=3.0)
-
-    def here() -> None:
-        with torch.inference_mode():
-            told = [ours.told(Conditions(cross=part), torch.tensor([[0.0, 12.0]])) for part in (text, 0 * text)]
-        draw_latents(ours, *told, options.frames, [0], settings)
-
-    def there() -> None:
-        pipe(
-            prompt_embeds=text,
-            audio_end_in_s=0.9 * options.frames * 2048 / 44_100,
-            num_inference_steps=10,
-            guidance_scale=3.0,
-            output_type="latent",
+def compare_sides(options: argparse.Namespace, folder: Path) -> None:
+    """Run the sides in turn, and print the medians."""
+    data, packages = stored_latents(folder / "latents.solfa", OOBLECK, options.frames), folder / "packages"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), TOOLS]
+    subprocess.run(install, check=True)
+    runs: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
+    for _ in range(options.rounds):
+        for side, found in runs.items():
+            found.append(start(side, options, data, packages))
+    for side, found in runs.items():
+        seconds = [run["seconds"] for run in found]
+        print(
+            f"{side:10} {found[0]['parameters']:,} parameters  {median(seconds):.3f} core-seconds a step "
+            f"({min(seconds):.3f} to {max(seconds):.3f})  peak {median(run['peak_mb'] for run in found):.0f} MB"
         )
 
-    found: dict[str, list[float]] = {"solfa": [], "StableAudioPipeline": []}
-    for turn in range(options.rounds + 1):
-        for name, work in (("solfa", here), ("StableAudioPipeline", there)):
-            begin = time.process_time()
-            work()
-            if turn:
-                found[name].append(time.process_time() - begin)
-    for name, seconds in found.items():
-        print(f"{name:20} {median(seconds):.3f} core-seconds for 10 steps of one clip of {options.frames} frames")
+
+class RandomOobleck:
+    """Stable Audio's autoencoder, as large as it is, with random weights: it takes as long as the real one."""
+
+    def __init__(self) -> None:
+        from diffusers import AutoencoderOobleck
+
+        self._network: Any = AutoencoderOobleck().eval()
+
+    def encode(self, audio: torch.Tensor) -> Encoded:
+        latents: torch.Tensor = self._network.encode(audio).latent_dist.mode()
+        return Encoded(latents.transpose(1, 2), audio.shape[-1])
+
+
+def encode_in_loop(solver: FlowSolver, codec: Codec | RandomOobleck, spec: ArraySpec) -> None:
+    """Make the solver encode audio as long as its rows before every step, and train on that."""
+    step = solver.run_step
+
+    def encode_first(idx: int, batch: Any, metrics: Any) -> Any:
+        num_clips, num_frames = batch.arrays.shape[:2]
+        audio = 0.1 * torch.randn(num_clips, spec.num_channels, num_frames * spec.hop_length)
+        with torch.no_grad():
+            latents = codec.encode(audio).array
+        return step(idx, replace(batch, arrays=latents.float()), metrics)
+
+    solver.run_step = encode_first  # type: ignore[method-assign]
+
+
+def from_disk(options: argparse.Namespace, folder: Path) -> None:
+    """Compare steps on stored latents with steps that encode their audio first, in turn."""
+    torch.set_num_threads(1)
+    own = solfa.load_codec("solfa_24khz:latents=true")
+    small = ArraySpec(
+        kind="latents", width=own.latent_channels or 0, sample_rate=own.sample_rate, num_channels=own.num_channels,
+        hop_length=own.hop_length, dtype="float16",
+    )  # fmt: skip
+    codecs: list[tuple[str, Codec | RandomOobleck, ArraySpec]] = [
+        ("Stable Audio's Oobleck", RandomOobleck(), OOBLECK),
+        ("solfa_24khz:latents=true", own, small),
+    ]
+    for name, codec, spec in codecs:
+        data = stored_latents(folder / f"{spec.width}.solfa", spec, options.frames)
+        stored = solver_on(data, spec, options, folder / f"{spec.width}-stored")
+        encoding = solver_on(data, spec, options, folder / f"{spec.width}-encoding")
+        encode_in_loop(encoding, codec, spec)
+        epochs = {"from disk": epoch_of(stored), "encoded in the loop": epoch_of(encoding)}
+        found: dict[str, list[float]] = {where: [] for where in epochs}
+        epochs["from disk"]()
+        for _ in range(options.rounds):
+            for where, epoch in epochs.items():
+                found[where].append(seconds_per_step(epoch, options.steps))
+        seconds = options.frames * spec.hop_length / spec.sample_rate
+        print(f"{name}, {options.clips} clips of {seconds:.1f} s:")
+        for where, taken in found.items():
+            print(
+                f"  {where:20} {median(taken):.3f} core-seconds a step, {1 / median(taken):.2f} steps per core-second"
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("clips", 8), ("frames", 256), ("dim", 256), ("layers", 6), ("rounds", 3), ("steps", 4)):
+    for name, default in (("clips", 4), ("frames", 128), ("dim", 256), ("layers", 6), ("rounds", 3), ("steps", 4)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--side", choices=SIDES)
     parser.add_argument("--disk", action="store_true")
-    parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    modes = {"disk": from_disk, "sample": sampling, "side": measure}
-    for name, work in modes.items():
-        if getattr(options, name):
-            work(options)
-            return
+    if options.side:
+        measure(options)
+        return
     with tempfile.TemporaryDirectory() as folder:
-        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, TOOLS]
-        subprocess.run(install, check=True)
-        runs: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
-        for _ in range(options.rounds):
-            for side, found in runs.items():
-                found.append(start(side, options, Path(folder)))
-    for side, found in runs.items():
-        seconds = median(value for run in found for value in run["seconds"])
-        print(
-            f"{side:10} {found[0]['parameters']:,} parameters  {seconds:.3f} core-seconds a step  "
-            f"peak {median(run['peak_mb'] for run in found):.0f} MB"
-        )
+        (from_disk if options.disk else compare_sides)(options, Path(folder))
 
 
 if __name__ == "__main__":

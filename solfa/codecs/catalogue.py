@@ -25,6 +25,8 @@ from solfa.codecs.stable_audio_tools.autoencoder import load_stable_audio
 from solfa.config import nearest, parse_config
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
+from solfa.models.codec.codec_files import is_codec_directory
+from solfa.models.codec.network import CodecModel
 from solfa.pretrained.hub import is_hub_id
 from solfa.xp.layout import ARGV, BEST
 from solfa.xp.paths import resolve_path
@@ -202,6 +204,16 @@ def load_codec(
         if chosen == known:
             return _resolve(parsed.head).load(merged, device, known)
     raise ConfigError(f"codec {spec}: precision: expected {', '.join(get_args(Precision))}, found {chosen!r}")
+
+
+def load_own(spec: str) -> CodecModel | None:
+    """Load the network of a codec that Solfa trained, built in or exported; None if it is something else."""
+    path = Path(spec).expanduser()
+    if isinstance(NAMES.get(spec), BuiltIn) or is_codec_directory(path):
+        codec = load_codec(spec)
+        assert isinstance(codec, OwnCodec)
+        return codec.model
+    return None
 
 
 def _merge(written: Mapping[str, str], given: Mapping[str, object], spec: str) -> dict[str, object]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from solfa.files.torch_files import read_plain
-from solfa.xp.layout import BEST, LAST
+from solfa.xp.layout import BEST, CONFIG, LAST
+from solfa.xp.record import read_settings
 
 Kind = Literal["text", "labels", "number"]
 
@@ -69,9 +70,17 @@ class _Learnt:
     def _read(self) -> Mapping[str, Any]:
         path = next((self._folder / file for file in (BEST, LAST) if (self._folder / file).is_file()), None)
         if path is None:
-            return {}
+            return _exported_state(self._folder)
         try:
             state = read_plain(path, mmap=True)["states"]["model"]
         except (ValueError, KeyError, TypeError):  # damaged, or of another kind of solver
             return {}
         return state if isinstance(state, Mapping) else {}
+
+
+def _exported_state(folder: Path) -> Mapping[str, Any]:
+    """Return what an exported model holds beside its tensors; nothing for other folders."""
+    if not (folder / CONFIG).is_file():
+        return {}
+    found = read_settings(folder).get("extra_state")
+    return found if isinstance(found, Mapping) else {}

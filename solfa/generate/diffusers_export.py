@@ -94,14 +94,22 @@ def _check_network(network: FlowNetwork, text: TextConditioner, where: str) -> N
 
 
 def _autoencoder(codec: Codec, network: FlowNetwork, where: str) -> Any:
-    wanted = SameCodec if isinstance(network.config, StableAudio3Config) else OobleckCodec
-    if isinstance(codec, wanted) and codec.autoencoder is not None and codec.description["precision"] == "fp32":
-        return codec.autoencoder
-    kind = "AutoencoderSAME" if wanted is SameCodec else "AutoencoderOobleck"
-    raise ConfigError(
-        f"{where}, expected the latents of an {kind} of diffusers in fp32, found {codec.spec}; export it without a "
-        "format"
-    )
+    is_three = isinstance(network.config, StableAudio3Config)
+    kind = f"{'AutoencoderSAME' if is_three else 'AutoencoderOobleck'} of diffusers"
+    if not isinstance(codec, SameCodec if is_three else OobleckCodec):
+        raise ConfigError(
+            f"{where}, expected the latents of an {kind}, since model.kind is {network.config.kind}, found those of "
+            f"{codec.spec}; export it without a format"
+        )
+    misfits = list(codec.misfits) if isinstance(codec, OobleckCodec) else []
+    if (precision := codec.description["precision"]) != "fp32":
+        misfits.append(f'precision "{precision}" instead of "fp32"')
+    if misfits:
+        raise ConfigError(
+            f"{where}, expected a codec that an {kind} can be, found {codec.spec} with {', '.join(misfits)}; export it "
+            "without a format"
+        )
+    return codec.autoencoder
 
 
 def _class(part: Any) -> list[str]:

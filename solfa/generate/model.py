@@ -240,6 +240,7 @@ class Model:
 def load_model(
     location: str | Path,
     *,
+    epoch: int | None = None,
     device: str = "auto",
     codec: str | None = None,
     weights: WeightLayout | None = None,
@@ -248,6 +249,7 @@ def load_model(
 ) -> Model:
     """Load a trained model by its signature (or the start of one), its folder, its Hub id, or a state-spaces `.ckpt`.
 
+    `epoch` takes the weights that an experiment kept of that epoch (`checkpoint.save_every`) instead of the best.
     `codec` replaces the codec that decodes. `weights` sets how a language model stores its weights on a CPU: `fp32`,
     `fp16` or `int8` (fewer bits are faster, and a little less exact, also in `log_prob`); None is the fastest layout of
     float32. `adapters` are experiments that were trained with an adapter on this model, or folders of adapters, and how
@@ -260,7 +262,7 @@ def load_model(
     ('lm', 24000, {'description': 'text'})
     """
     wanted = None if weights is None else weight_layout(weights)
-    trained = read_trained(find_folder(location))
+    trained = read_trained(find_folder(location), epoch=epoch)
     if adapters:
         trained = with_adapters(trained, adapters)
     return load_trained(trained, device=device, codec=codec, weights=wanted, trust_code=trust_code)

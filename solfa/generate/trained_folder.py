@@ -2,6 +2,7 @@
 
     experiment's folder     config.json (all settings)      best.pt (weights, what the model knew about its data)
                             of a run with an adapter, best.pt has the adapter alone, and config.json names its base
+                            checkpoint_0012.pt (the state after epoch 12, if the run kept a copy)
     exported folder         config.json (what the model is) model.safetensors (weights)      README.md (its card)
     FILE.ckpt               a SaShiMi that was trained with state-spaces
 
@@ -23,7 +24,7 @@ from solfa.models.adapters.merging import WeightedAdapter
 from solfa.models.codec.codec_files import MODEL_TYPE as CODEC_TYPE
 from solfa.models.sashimi.state_spaces import load_state_spaces
 from solfa.version import __version__
-from solfa.xp.layout import BEST, CONFIG
+from solfa.xp.layout import BEST, CONFIG, copied_epochs, copy_path
 from solfa.xp.record import read_settings
 from solfa.xp.state_file import read_state
 
@@ -80,8 +81,24 @@ def read_solver(folder: Path) -> str:
     return str(found.get("solver") if isinstance(found, Mapping) else None)
 
 
-def read_trained(folder: Path) -> Trained:
-    """Read an experiment's folder, an exported one, or a checkpoint file of state-spaces."""
+def weights_path(folder: Path, epoch: int | None = None) -> Path:
+    """Return the file that changes when a model's weights do; `epoch` asks for a copy that a run kept."""
+    if folder.is_file():
+        return folder
+    if epoch is not None:
+        return copy_path(folder, epoch)
+    return folder / BEST if (folder / BEST).is_file() else folder / CONFIG
+
+
+def read_trained(folder: Path, *, epoch: int | None = None) -> Trained:
+    """Read an experiment's folder, an exported one, or a checkpoint file of state-spaces.
+
+    An experiment has the weights of its best epoch, and those of others that it kept a copy of
+    (`checkpoint.save_every`): `epoch` asks for one of these, with the averages if the run had any.
+    """
+    if epoch is not None:
+        _expect_copy(folder, epoch)
+        return _read_copy(folder, epoch)
     if folder.is_file():
         return _read_state_spaces(folder)
     config = _read_config(folder)
@@ -94,9 +111,38 @@ def read_trained(folder: Path) -> Trained:
         )
     if not (folder / BEST).is_file():
         raise ConfigError(f"{folder}: expected a trained experiment, found no {BEST}; train it first")
-    best = read_state(folder / BEST)
+    return _read_experiment(folder, config, folder / BEST, read_state(folder / BEST))
+
+
+def _expect_copy(folder: Path, epoch: int) -> None:
+    kept = copied_epochs(folder) if folder.is_dir() else []
+    if epoch not in kept:
+        found = f"those of epochs {', '.join(map(str, kept))}" if kept else "no copies"
+        raise ConfigError(
+            f"{folder}: expected a copy of the weights of epoch {epoch}, found {found} (`checkpoint.save_every` keeps "
+            "them); leave `epoch` out for the best"
+        )
+
+
+def _read_copy(folder: Path, epoch: int) -> Trained:
+    path = copy_path(folder, epoch)
+    kept = read_state(path)
+    averages = ((kept.get("ema") or {}).get("averages") or {}).get("model") or {}
+    states = dict(kept["states"])
+    if averages and not averages.keys() <= states["model"].keys():
+        raise ConfigError(f"{path}: it holds averages of other weights than the model's; leave `epoch` out")
+    if averages:
+        # The averages may be more precise than the weights; the best epoch is stored as the weights are.
+        rounded = {name: value.to(states["model"][name].dtype) for name, value in averages.items()}
+        states["model"] = {**states["model"], **rounded}
+    notes = {name: kept[name] for name in ORIGINS if kept.get(name)}
+    best = {**notes, "epoch": epoch, "data_facts": kept["data_facts"], "states": states}
+    return _read_experiment(folder, _read_config(folder), path, best)
+
+
+def _read_experiment(folder: Path, config: Mapping[str, Any], path: Path, best: Mapping[str, Any]) -> Trained:
     if "model" not in best["states"]:
-        raise ConfigError(f"{folder / BEST}: expected the weights of a model, found {', '.join(best['states'])}")
+        raise ConfigError(f"{path}: expected the weights of a model, found {', '.join(best['states'])}")
     about: dict[str, Any] = {key: best[key] for key in ("epoch", "metric", "value", *ORIGINS) if key in best}
     state = best["states"]["model"]
     if not is_stored_adapter(state):
@@ -109,7 +155,7 @@ def read_trained(folder: Path) -> Trained:
             "their model and pass this folder to `adapters`"
         )
     own = {} if base is None else base.networks["model"]
-    adapters = (WeightedAdapter(state, where=f"{folder.name}/{BEST}"),)
+    adapters = (WeightedAdapter(state, where=f"{folder.name}/{path.name}"),)
     return Trained(folder, config, best["data_facts"], own, about, location if base is None else None, adapters)
 
 

@@ -262,17 +262,17 @@ def make_mimi(path: Path, seed: int = 0) -> Path:
     return path
 
 
-def make_oobleck(path: Path, seed: int = 0) -> Path:
-    """Write an Oobleck with hop 40 and 4 latent channels; stereo."""
+def make_oobleck(path: Path, seed: int = 0, latent_channels: int = 4) -> Path:
+    """Write an Oobleck with hop 40; stereo."""
     from diffusers import AutoencoderOobleck
 
     with seeded(seed):
         model = AutoencoderOobleck(
-            encoder_hidden_size=8,
+            encoder_hidden_size=2 * latent_channels,
             downsampling_ratios=[2, 4, 5],
             channel_multiples=[1, 2, 2],
             decoder_channels=6,
-            decoder_input_channels=4,
+            decoder_input_channels=latent_channels,
             audio_channels=2,
         )
         scatter(model, gain=0.8)

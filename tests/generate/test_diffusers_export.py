@@ -2,12 +2,16 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import diffusers
 import numpy as np
 import pytest
+import soundfile
 import torch
 
 from solfa.errors import ConfigError
@@ -27,6 +31,7 @@ from tests.codecs import tiny
 from tests.models.conditioners.tiny_encoders import WIDTH, write_t5
 from tests.solvers.tasks.test_flow import flow_values, solver_of
 
+ROOT = Path(__file__).parents[2]
 FRAMES, TOKENS = 12, 5
 TRANSFORMERS = {
     "open": {
@@ -222,6 +227,42 @@ def test_an_adapter_of_a_pipeline_is_put_on_it_by_peft_and_is_merged_into_one_th
     assert any(not torch.equal(tensor, start[name]) for name, tensor in by_peft.items()), "it was trained"
 
 
+@pytest.mark.slow
+def test_an_adapter_of_a_pipeline_with_half_of_another_is_the_same_at_the_command_line(tmp_path: Path) -> None:
+    write_pipeline(tmp_path / "pipeline", "three")
+    changes: dict[str, Any] = {"optim__optimizer__lr": 0.3, "optim__epochs": 1, "optim__updates_per_epoch": 3}
+    trained_from(tmp_path, "three", adapter={"rank": 2}, **changes).run()
+    export_adapter(tmp_path / "xp", tmp_path / "adapter")
+    (here,) = load_model(tmp_path / "xp", device="cpu", adapters={tmp_path / "adapter": 0.5}).generate(
+        "slow piano", seconds=0.01, seed=3, steps=4
+    )
+    typed = [
+        "generate",
+        str(tmp_path / "xp"),
+        "--text",
+        "slow piano",
+        "--seconds",
+        "0.01",
+        "--seed",
+        "3",
+        "--steps",
+        "4",
+    ]
+    typed += ["--device", "cpu", "--adapter", f"{tmp_path / 'adapter'}=0.5", "--out", str(tmp_path / "clips")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "solfa", *typed]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    (written,) = (tmp_path / "clips").glob("*.wav")
+    found = soundfile.read(written, dtype="float32", always_2d=True)[0].T
+    assert np.allclose(found, np.clip(here.samples(), -1, 1), atol=2**-15)  # files have 16 bits
+    for factors in ({}, {tmp_path / "adapter": -1.0}):
+        (other,) = load_model(tmp_path / "xp", device="cpu", adapters=factors).generate(
+            "slow piano", seconds=0.01, seed=3, steps=4
+        )
+        assert not np.allclose(found, np.clip(other.samples(), -1, 1), atol=2**-15), "the factor matters"
+
+
 def test_a_run_begins_with_the_published_weights_and_without_a_scale(tmp_path: Path) -> None:
     write_pipeline(tmp_path / "pipeline", "open")
     solver = trained_from(tmp_path, "open")
@@ -238,6 +279,11 @@ def test_a_run_begins_with_the_published_weights_and_without_a_scale(tmp_path: P
 def test_what_a_pipeline_cannot_do_is_refused_with_what_to_set(tmp_path: Path) -> None:
     write_pipeline(tmp_path / "pipeline", "three")
     trained_from(tmp_path, "three", optim__epochs=1, optim__updates_per_epoch=1).run()
+    vae = tmp_path / "pipeline" / "vae"
+    vae.rename(tmp_path / "same")
+    tiny.make_oobleck(vae, latent_channels=6)
+    with pytest.raises(ConfigError, match=r"AutoencoderSAME.*stable_audio_3.*vae"):
+        export_as_diffusers(tmp_path / "xp", tmp_path / "out")
     best = torch.load(tmp_path / "xp" / BEST, weights_only=True)
     best["states"]["model"]["std"] *= 2
     torch.save(best, tmp_path / "xp" / BEST)

@@ -11,7 +11,7 @@ from tests.integration.commands import run, solfa_here
 KNOWING_NOTHING = 6.931
 """ln 1024: the loss of a guess among all entries of a codebook."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.learning]
 
 
 def test_a_text_model_learns_and_plays_what_a_text_says(place_of_experiments: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-import lightning.fabric  # noqa: F401  (imported before forking)
+import lightning_fabric  # noqa: F401  (imported before forking)
 import torch
 
 from solfa.config import parse_config

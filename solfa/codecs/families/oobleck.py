@@ -67,7 +67,11 @@ class OobleckNetwork(nn.Module):
 
 @final
 class OobleckCodec:
-    """Oobleck behind the codec protocol; `autoencoder` is the `diffusers.AutoencoderOobleck` it is made of, if any."""
+    """Oobleck behind the codec protocol.
+
+    `autoencoder` is the `diffusers.AutoencoderOobleck` it is made of; if it cannot be one, that is None, and `misfits`
+    names the settings that are to blame.
+    """
 
     kind: Literal["latents"] = "latents"
     num_codebooks = None
@@ -81,9 +85,10 @@ class OobleckCodec:
         options: OobleckOptions,
         encoder: Callable[[Tensor], Tensor] | None = None,
         autoencoder: Any = None,
+        misfits: tuple[str, ...] = (),
     ) -> None:
         self.name, self.spec = checkpoint.name, checkpoint.spec(options.model_dump())
-        self.autoencoder = autoencoder
+        self.autoencoder, self.misfits = autoencoder, misfits
         self.sample_rate, self.num_channels = architecture.sample_rate, architecture.num_channels
         self.hop_length = architecture.hop_length
         self.frame_rate = self.sample_rate / self.hop_length

@@ -1,7 +1,6 @@
 """Autoencoders of stable-audio-tools (`model_config.json` and a checkpoint), run by diffusers and transformers."""
 
 import math
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from solfa.codecs.stable_audio_tools.model_config import (
     VaePart,
     WassersteinPart,
 )
+from solfa.codecs.stable_audio_tools.oobleck_network import build_autoencoder, build_network, oobleck_misfits
 from solfa.codecs.stable_audio_tools.seanet_config import Seanet, SeanetRvq
 from solfa.codecs.stable_audio_tools.tensor_names import dac_layout, oobleck_layout, seanet_layout, unwrap
 from solfa.config import parse_config
@@ -72,7 +72,9 @@ def _oobleck_codec(
     options: Mapping[str, object],
 ) -> OobleckCodec:
     parsed = parse_config(OobleckOptions, options, f"codec {checkpoint.name}")
-    network = _oobleck_network(model)
+    misfits = oobleck_misfits(model)
+    autoencoder = None if misfits else build_autoencoder(model, sample_rate)
+    network = OobleckNetwork(autoencoder.encoder, autoencoder.decoder) if autoencoder else build_network(model)
     encoder, decoder = model.encoder.config, model.decoder.config
     layout = oobleck_layout(len(encoder.strides), len(decoder.strides))
     where = f"checkpoint {checkpoint.location}"
@@ -86,7 +88,7 @@ def _oobleck_codec(
         final_tanh=decoder.final_tanh,
         **_bottleneck(model),
     )
-    return OobleckCodec(network, architecture, checkpoint, parsed)
+    return OobleckCodec(network, architecture, checkpoint, parsed, autoencoder=autoencoder, misfits=misfits)
 
 
 def _bottleneck(model: OobleckLatents | DacLatents) -> dict[str, Any]:
@@ -99,40 +101,6 @@ def _bottleneck(model: OobleckLatents | DacLatents) -> dict[str, Any]:
     if isinstance(part, WassersteinPart) and part.config.use_tanh:
         return {**clipped, "bottleneck": "tanh", "tanh_scale": part.config.tanh_scale}
     return {**clipped, "bottleneck": "none" if part is None else part.type}
-
-
-def _oobleck_network(model: OobleckLatents) -> OobleckNetwork:
-    from diffusers.models.autoencoders.autoencoder_oobleck import OobleckDecoder, OobleckEncoder
-
-    encoder, decoder = model.encoder.config, model.decoder.config
-    with warnings.catch_warnings():
-        # The checkpoints hold the tensors of the weight norm that torch deprecates.
-        warnings.simplefilter("ignore", FutureWarning)
-        encoder_network = OobleckEncoder(  # type: ignore[no-untyped-call]
-            encoder.channels, encoder.in_channels, list(encoder.strides), list(encoder.c_mults)
-        )
-        # diffusers knows only encoders whose latent_dim equals their channels.
-        encoder_network.conv2 = nn.utils.weight_norm(
-            nn.Conv1d(encoder.channels * encoder.c_mults[-1], encoder.latent_dim, kernel_size=3, padding=1)
-        )
-        decoder_network = OobleckDecoder(  # type: ignore[no-untyped-call]
-            decoder.channels,
-            decoder.latent_dim,
-            decoder.out_channels,
-            list(decoder.strides[::-1]),
-            list(decoder.c_mults),
-        )
-    for network, use_snake in ((encoder_network, encoder.use_snake), (decoder_network, decoder.use_snake)):
-        if not use_snake:
-            _use_elu(network)
-    return OobleckNetwork(encoder_network, decoder_network)
-
-
-def _use_elu(network: nn.Module) -> None:
-    """Replace the snakes, the only activations that diffusers knows here."""
-    for module in list(network.modules()):
-        for name in [name for name, _ in module.named_children() if name.startswith("snake")]:
-            setattr(module, name, nn.ELU())
 
 
 def _dac_latents_codec(
@@ -159,7 +127,8 @@ def _dac_latents_codec(
         family="dac_vae",
         **_bottleneck(model),
     )
-    return OobleckCodec(network, architecture, checkpoint, parsed)
+    misfits = tuple(f'{part}.type "dac" instead of "oobleck"' for part in ("encoder", "decoder"))
+    return OobleckCodec(network, architecture, checkpoint, parsed, misfits=misfits)
 
 
 def _dac_codec(

@@ -8,6 +8,7 @@ Frames that do not exist change nothing: a padded clip gives what it gives alone
 from typing import Any, NamedTuple, Protocol, final
 
 import torch
+import torch.nn.functional as F
 from diffusers import StableAudio3DiTModel, StableAudioDiTModel
 from diffusers.models.attention_dispatch import dispatch_attention_fn
 from diffusers.models.embeddings import get_1d_rotary_pos_embed
@@ -41,6 +42,17 @@ class FlowConditions(NamedTuple):
         mask = torch.cat([self.context_mask, known], dim=1)
         timing = self.timing * self.timing_heard[:, None, None]
         return torch.cat([self.context, timing], dim=1), attended(mask)
+
+
+def joined(first: FlowConditions, second: FlowConditions) -> FlowConditions:
+    """Put two batches behind each other; the shorter contexts are padded, which nobody hears."""
+    longest = max(first.context.shape[1], second.context.shape[1])
+    parts = []
+    for one in (first, second):
+        missing = longest - one.context.shape[1]
+        context, mask = F.pad(one.context, (0, 0, 0, missing)), F.pad(one.context_mask, (0, missing))
+        parts.append(one._replace(context=context, context_mask=mask))
+    return FlowConditions(*map(torch.cat, zip(*parts, strict=True)))
 
 
 class Dit(Protocol):

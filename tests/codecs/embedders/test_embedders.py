@@ -163,6 +163,7 @@ def test_mel_triangles_have_unit_area():
 
 
 @pytest.mark.slow
+@pytest.mark.weights
 def test_musicnn_hears_what_a_piece_is_made_of():
     """With the weights of its package: a struck chord is more like a piano, a beat of noise more like techno."""
     if find_spec("musicnn") is None:

@@ -35,9 +35,9 @@ BERT = {
 }
 
 
-def write_t5(directory: Path, seed: int = 0) -> Path:
+def write_t5(directory: Path, seed: int = 0, width: int = WIDTH) -> Path:
     torch.manual_seed(seed)
-    T5EncoderModel(T5Config(**T5)).save_pretrained(directory)
+    T5EncoderModel(T5Config(**{**T5, "d_model": width})).save_pretrained(directory)
     _write_tokenizer(directory, ["<pad>", "<unk>", "</s>"], "$A </s>")
     return directory
 

@@ -49,6 +49,22 @@ def test_guidance_of_one_or_outside_its_interval_changes_nothing_and_elsewhere_i
     assert not torch.equal(draw(network, [1], guidance_scale=4.0), plain)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", ["a", "a b"], ids=["as long as nothing", "longer than nothing"])
+def test_guidance_leads_away_from_what_is_drawn_without_conditions(kind, text):
+    network = tiny_network(kind).float().eval()
+    given, absent = told(network, [{"text": text}], torch.tensor([[0.0, 2.0]]))
+
+    def one_step(towards, away, scale):
+        return draw_latents(network, towards, away, FRAMES, [1], FlowSampling(steps=1, guidance_scale=scale))
+
+    plain, without = one_step(given, absent, 1.0), one_step(absent, absent, 1.0)
+    wanted = without + 3 * (plain - without)  # a step of Euler is linear in the velocity
+    size = float(wanted.abs().max())
+    assert not torch.allclose(wanted, plain, atol=10 * CLOSE * size)
+    assert torch.allclose(one_step(given, absent, 3.0), wanted, atol=CLOSE * size)
+
+
 @pytest.mark.parametrize("sampler", ["euler", "heun", "dpm++", "ping-pong"])
 def test_given_frames_come_out_as_they_are(network, sampler):
     latents = torch.randn(1, FRAMES, 4, generator=torch.Generator().manual_seed(3))

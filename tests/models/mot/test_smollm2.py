@@ -14,7 +14,7 @@ from solfa.models.mot.text_base import FrozenLM, load_base
 from solfa.models.mot.texts import Texts, TextsConfig
 from tests.models.mot.tiny_mot import step_loss
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.weights]
 
 K, V = 3, 8
 PROMPTS = (
