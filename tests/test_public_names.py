@@ -14,7 +14,7 @@ import pytest
 import solfa
 from tests.public_names import PACKAGES, PUBLIC, home_of, imported_names, type_checking_imports
 
-HEAVY = ("torch", "numpy", "pyarrow", "pydantic", "transformers", "soundfile", "hydra", "lightning")
+HEAVY = ("torch", "numpy", "pyarrow", "pydantic", "transformers", "soundfile", "hydra", "lightning_fabric")
 LAZY = sorted(PUBLIC.keys() & PACKAGES.keys())
 
 

@@ -13,7 +13,7 @@ LOOK = """
 import pickle, sys, solfa.train
 from solfa.solvers.catalogue import find_solver
 find_solver("lm")
-print(*(name for name in ("lightning", "transformers", "torch._dynamo", "diffusers") if name in sys.modules))
+print(*(name for name in ("lightning_fabric", "transformers", "torch._dynamo", "diffusers") if name in sys.modules))
 import dora.run
 from dora._utils import get_main
 main = get_main(package="solfa")

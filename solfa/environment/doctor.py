@@ -16,7 +16,10 @@ from solfa.environment.ranks import usable_cores
 
 Status = Literal["ok", "warn", "missing"]
 
-OPTIONAL = {"av": ("reads m4a, aac and video", "pip install 'solfa[av]'")}
+OPTIONAL = {
+    "av": ("reads m4a, aac and video", "pip install 'solfa[av]'"),
+    "starlette": ("opens pages in a browser: solfa studio", "pip install 'solfa[studio]'"),
+}
 """Module, what it is for, how to get it."""
 AUDIO_FORMATS = frozenset({"FLAC", "OGG", "MP3"})
 LOW_DISK_GIB = 5.0

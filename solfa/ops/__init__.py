@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from solfa.ops.class_grid import LinearGrid, MulawGrid, cells_on
     from solfa.ops.embedding_distances import fad, fad_infinity, kad, tag_divergence
     from solfa.ops.extended_ids import codes_of_ids, extend_ids
+    from solfa.ops.landmarks import Landmarks, find_landmarks, pack_landmarks, unpack_landmarks
     from solfa.ops.loss_balance import Balancer, BalancerConfig
     from solfa.ops.mulaw import mulaw_decode, mulaw_encode
     from solfa.ops.noise_paths import noised, target
@@ -38,6 +39,7 @@ else:
             "solfa.ops.class_grid": ["LinearGrid", "MulawGrid", "cells_on"],
             "solfa.ops.embedding_distances": ["fad", "fad_infinity", "kad", "tag_divergence"],
             "solfa.ops.extended_ids": ["codes_of_ids", "extend_ids"],
+            "solfa.ops.landmarks": ["Landmarks", "find_landmarks", "pack_landmarks", "unpack_landmarks"],
             "solfa.ops.loss_balance": ["Balancer", "BalancerConfig"],
             "solfa.ops.mulaw": ["mulaw_decode", "mulaw_encode"],
             "solfa.ops.noise_paths": ["noised", "target"],
@@ -65,6 +67,7 @@ __all__ = [
     "Delay",
     "Flat",
     "Hinge",
+    "Landmarks",
     "LeastSquares",
     "LinearGrid",
     "MelLoss",
@@ -84,6 +87,7 @@ __all__ = [
     "fad_infinity",
     "feature_matching_loss",
     "filter_logits",
+    "find_landmarks",
     "frames_within",
     "guide",
     "kad",
@@ -94,6 +98,7 @@ __all__ = [
     "mulaw_decode",
     "mulaw_encode",
     "noised",
+    "pack_landmarks",
     "si_sdr",
     "steps_of",
     "stft_loss",
@@ -101,4 +106,5 @@ __all__ = [
     "take_back",
     "target",
     "time_loss",
+    "unpack_landmarks",
 ]

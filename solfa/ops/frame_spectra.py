@@ -30,12 +30,13 @@ def to_audio(spectra: Complex[Tensor, "B T F"], window: int, hop: int) -> Float[
     margin = _margin(window, hop)
     hann = unit_hann(window, spectra.real.dtype, spectra.device)
     frames = torch.fft.irfft(spectra, n=window) * hann
-    total = _overlap_add(frames, hop)
-    weights = _overlap_add(hann.square().expand(1, frames.shape[1], window), hop)
+    total = overlap_add(frames, hop)
+    weights = overlap_add(hann.square().expand(1, frames.shape[1], window), hop)
     return total[:, margin:-margin] / weights[:, margin:-margin]
 
 
-def _overlap_add(frames: Float[Tensor, "B T W"], hop: int) -> Float[Tensor, "B n"]:
+def overlap_add(frames: Float[Tensor, "B T W"], hop: int) -> Float[Tensor, "B n"]:
+    """Add up frames, each one hop after the one before."""
     num_frames, window = frames.shape[1:]
     length = (num_frames - 1) * hop + window
     return F.fold(frames.mT, (1, length), (1, window), stride=(1, hop)).flatten(1)

@@ -55,6 +55,11 @@ def log_path(folder: Path, rank: int = 0) -> Path:
     return folder / f"solver.log.{rank}"
 
 
+def worker_outputs(folder: Path) -> list[Path]:
+    """List the outputs of the processes beside the first."""
+    return sorted(folder.glob("worker_*.log"))
+
+
 def log_paths(folder: Path) -> list[Path]:
     """List the logs of all processes."""
     return sorted(folder.glob("solver.log.*"))

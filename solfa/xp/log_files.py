@@ -7,7 +7,7 @@ from typing import TextIO
 
 from solfa.xp.layout import log_path
 
-_QUIET = ("httpx", "httpcore", "urllib3", "filelock", "fsspec", "submitit", "lightning.fabric", "matplotlib", "numba")
+_QUIET = ("httpx", "httpcore", "urllib3", "filelock", "fsspec", "submitit", "lightning_fabric", "matplotlib", "numba")
 _MARK = "_of_solfa"
 
 

@@ -116,6 +116,10 @@ def is_experiment(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (ARGV, CONFIG, HISTORY))
 
 
+class NoSuchExperimentError(ConfigError):
+    """No experiment has the name; what was meant may be something else."""
+
+
 def find_experiment(xps_dir: str | Path, text: str) -> Path:
     """Find an experiment by its signature, the start of one, `//sig/SIG`, or the path of its folder.
 
@@ -141,7 +145,7 @@ def find_experiment(xps_dir: str | Path, text: str) -> Path:
             )
     if not text.startswith("//") and is_experiment(Path(text)):
         return Path(text).resolve()
-    raise ConfigError(no_such_experiment(xps_dir, text))
+    raise NoSuchExperimentError(no_such_experiment(xps_dir, text))
 
 
 def no_such_experiment(xps_dir: Path, text: str) -> str:

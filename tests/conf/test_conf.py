@@ -21,7 +21,11 @@ NEEDED = {
     "mot": ["dset.train.path=music.solfa", "model.base=//tiny"],
 }
 """What each solver leaves to the user."""
-COMPLETE = {Path("dset/waveforms/built_in.yaml"), Path("experiment/compression/built_in.yaml")}
+COMPLETE = {
+    Path("dset/waveforms/built_in.yaml"),
+    Path("experiment/compression/built_in.yaml"),
+    Path("experiment/compression/continuous.yaml"),
+}
 """Files that name all their data, in lists that such a value does not fit."""
 OF_CODECS = {"codec", "compression", "waveforms"}
 """Folders inside a group whose files are for training codecs."""

@@ -14,21 +14,6 @@ from solfa.cli.main import main
 MAKE_THEIR_DATASET = {"README.md", "docs/quickstart.md"}
 """Pages that encode `music.solfa` themselves; the others begin with it."""
 
-SLOW = {
-    "README.md",
-    "docs/add_a_model.md",
-    "docs/audiocraft_data_and_metrics.md",
-    "docs/coming_from_audiocraft.md",
-    "docs/coming_from_stable_audio_tools.md",
-    "docs/encoding.md",
-    "docs/fine_tuning.md",
-    "docs/language_model.md",
-    "docs/latent_diffusion.md",
-    "docs/quickstart.md",
-    "docs/training.md",
-    "docs/troubleshooting.md",
-}
-"""Pages that train, or start encoder processes, which README.md does for all of them in the quick run."""
 
 Run = Callable[[Block], None]
 
@@ -62,7 +47,7 @@ def run_python(block: Block, page: str, namespace: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.slow if page_name(page) in SLOW else ()) for page in RUN_PAGES],
+    [pytest.param(page, marks=[pytest.mark.slow, pytest.mark.pages]) for page in RUN_PAGES],
     ids=page_name,
 )
 def test_the_code_of_a_page_runs(

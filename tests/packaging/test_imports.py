@@ -17,6 +17,7 @@ PACKAGE = ROOT / "solfa"
 THROUGH_OTHERS = {
     "accelerate": "transformers reads GGUF with it",
     "gguf": "transformers reads GGUF with it",
+    "python-multipart": "starlette reads forms with it",
     "submitit": "Dora starts jobs with it; its name is among the settings",
     "tensorboard": "torch.utils.tensorboard writes with it",
 }

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import lightning.fabric  # noqa: F401  (imported before forking)
+import lightning_fabric  # noqa: F401  (imported before forking)
 import torch
 
 from solfa.data.batching.stage_batches import make_stage_loader

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-import lightning.fabric  # noqa: F401  (imported before forking)
+import lightning_fabric  # noqa: F401  (imported before forking)
 import torch
 
 from solfa.generate.request import ClipRequest

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-import lightning.fabric  # noqa: F401  (imported before forking)
+import lightning_fabric  # noqa: F401  (imported before forking)
 import torch
 
 from solfa.config import parse_config

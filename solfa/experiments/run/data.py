@@ -12,6 +12,7 @@ from pathlib import Path
 
 from solfa.config import parse_config
 from solfa.data.sources.dset import Dset, Source
+from solfa.data.sources.stage_source import leak_of
 from solfa.demo.demo_paths import demo_folder
 from solfa.demo.recordings import demo_audio
 from solfa.encoding.progress import Listener, Totals
@@ -48,10 +49,39 @@ def prepare_data(
     note, start = folder / PREPARED, name_of_start(variables)
     if is_first:
         dset = pinned(_prepare(cfg.dset, environment, LoggedProgress()), _before(folder))
+        answer_leak(dset)
         replace_atomically(note, json.dumps({"start": start, "dset": dset.model_dump(mode="json")}).encode())
     else:
         dset = _wait_for(note, start)
     return cfg.model_copy(update={"dset": dset})
+
+
+def answer_leak(dset: Dset) -> None:
+    """Say if validation holds copies of what is trained on, and by how much; refuse such data if that was asked for."""
+    if dset.on_leak == "ignore":
+        return
+    leak = leak_of(dset)
+    if leak is None:
+        if dset.on_leak == "refuse":
+            raise ConfigError(
+                "dset.on_leak=refuse: the datasets have no fingerprints of their content to compare; add them with "
+                "`solfa fingerprint DATASET --source SOURCE`"
+            )
+        return
+    if leak.num_unknown:
+        logger.info("%s have no fingerprint and were not compared", plural(leak.num_unknown, "clip"))
+    if leak.first is None:
+        return
+    copy, original, landmarks = leak.first
+    way_out = "dset.hold_out.by=content keeps copies on one side" if dset.hold_out else "leave them out of dset.valid"
+    told = (
+        f"{leak.num_copies} of {plural(leak.num_clips, 'clip')} of validation ({leak.share:.1%}) are copies of "
+        f"training clips, which makes its loss look better than it is (first: {copy} is a copy of {original}: "
+        f"{landmarks} landmarks agree); {way_out}"
+    )
+    if dset.on_leak == "refuse":
+        raise ConfigError(f"dset.on_leak=refuse: {told}")
+    logger.warning("%s", told)
 
 
 def pinned(dset: Dset, before: Dset | None) -> Dset:

@@ -14,8 +14,8 @@ from solfa.errors import ConfigError
 from solfa.solvers.config import SolverConfig
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
-    from lightning.fabric.strategies.strategy import Strategy
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies.strategy import Strategy
 
 
 def start_fabric(cfg: SolverConfig) -> "Fabric":
@@ -30,7 +30,7 @@ def start_fabric(cfg: SolverConfig) -> "Fabric":
         raise ConfigError(
             f"num_nodes: {rank.world_size} processes cannot be divided evenly among {cfg.num_nodes} nodes"
         )
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
     from solfa.solvers.fabric.launch import Launched
 
@@ -50,8 +50,8 @@ def start_fabric(cfg: SolverConfig) -> "Fabric":
 
 
 def _strategy(cfg: SolverConfig, world_size: int) -> "Strategy | str":
-    from lightning.fabric.strategies.ddp import DDPStrategy
-    from lightning.fabric.strategies.fsdp import FSDPStrategy
+    from lightning_fabric.strategies.ddp import DDPStrategy
+    from lightning_fabric.strategies.fsdp import FSDPStrategy
 
     if cfg.strategy == "fsdp":
         return FSDPStrategy(state_dict_type="full")

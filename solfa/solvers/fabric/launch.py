@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 
 from solfa.environment.ranks import Rank
 from solfa.errors import ConfigError

@@ -30,5 +30,5 @@ def unwrapped(module: nn.Module) -> nn.Module:
 
 
 def _class(name: str) -> Any:
-    wrappers = sys.modules.get("lightning.fabric.wrappers")
+    wrappers = sys.modules.get("lightning_fabric.wrappers")
     return () if wrappers is None else getattr(wrappers, name)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
 
 def agree(fabric: "Fabric", *wishes: int) -> list[int]:

@@ -14,7 +14,7 @@ from solfa.solvers.optim.optimizer import OptimConfig
 from solfa.solvers.optim.schedules import Schedule
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
 
 logger = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from solfa.solvers.plan.outline import MemoryNeeds, Outline, memory_needs
 from solfa.spelling import count, duration, plural, short, size
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
 logger = logging.getLogger(__name__)
 

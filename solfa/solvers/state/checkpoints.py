@@ -37,7 +37,7 @@ from solfa.xp.mirroring import Mirroring
 from solfa.xp.state_file import read_state, remove_leftovers, superfluous, write_state
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
 logger = logging.getLogger(__name__)
 

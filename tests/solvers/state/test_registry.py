@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from solfa.errors import ConfigError, StoreError

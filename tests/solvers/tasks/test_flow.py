@@ -24,6 +24,7 @@ from solfa.store.array_dataset import append_arrays
 from solfa.store.plan_file import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
+from tests.data.stored import store_built_in_latents
 from tests.solvers.conftest import check_resume
 from tests.solvers.tasks.test_lm import store_songs
 from tests.solvers.toy import changed
@@ -133,6 +134,7 @@ def test_the_best_prediction_has_the_least_loss_there_is(tmp_path: Path, objecti
 
 
 @pytest.mark.slow
+@pytest.mark.learning
 def test_a_small_network_learns_most_of_what_can_be_learnt_of_a_gaussian(tmp_path: Path) -> None:
     data = store_latents(tmp_path / "many.solfa", count=40, width=4, scale=3.0, frames=64)
     optim = {"epochs": 1, "updates_per_epoch": 150, "optimizer": {"kind": "adamw", "lr": 1e-2}, "ema": {"decay": 0.98}}
@@ -218,6 +220,7 @@ def test_parts_are_given_as_often_as_asked(latents: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.learning
 def test_four_clips_are_learnt_by_heart_and_told_apart(tmp_path: Path) -> None:
     """Each clip, by its caption alone, comes out nearer to itself than to the others."""
     root, width, frames = tmp_path / "four.solfa", 4, 16
@@ -261,14 +264,7 @@ def test_codes_are_refused(tmp_path: Path) -> None:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An experiment on latents of the built-in codec."""
     folder = tmp_path_factory.mktemp("trained")
-    spec = "solfa_24khz:latents=true"
-    array = ArraySpec(kind="latents", width=48, sample_rate=24_000, num_channels=1, hop_length=320, dtype="float32")
-    rng = np.random.default_rng(0)
-    outcomes = []
-    for index in range(6):
-        planned = PlannedClip(f"{index}.wav", f"{index}.wav", f"{index}.wav", caption="a b")
-        outcomes.append(Outcome(planned, rng.standard_normal((30, 48)).astype(np.float32) * 3, num_samples=30 * 320))
-    append_arrays(folder / "d.solfa", DatasetInfo.of(spec, array, {"codec": spec}), outcomes, {}, clips_per_shard=6)
+    store_built_in_latents(folder / "d.solfa")
     stage = {"every": 1, "num_clips": 1, "seconds": 0.1, "sampling": {"steps": 2}}
     values = flow_values(folder / "d.solfa", dataset__segment_seconds=0.3, generate=stage)
     values["dset"]["hold_out"]["clips"] = 2
@@ -355,10 +351,16 @@ def test_audio_outside_of_an_inpainted_stretch_stays_up_to_the_reach_of_the_deco
     (plain,) = model.generate(seconds=2, edit=Variation(tmp_path / "long.wav", 0.0))
     (changed,) = model.generate(seconds=2, edit=Inpainting(tmp_path / "long.wav", 0.96, 1.04), window_seconds=5)
     away = np.abs(plain.samples() - changed.samples())[0]
-    begin = 72 * 320  # the first frame that is new
-    assert away[begin : begin + 6 * 320].max() > 1e-3
-    # The built-in decoder is causal but for the overlap of its transposed convolutions: what came before stays.
-    assert away[: begin - 8 * 320].max() < 1e-4
+    begin, end, hop = 72, 78, 320  # the frames that are new
+    assert away[begin * hop : end * hop].max() > 1e-3
+    network = model.codec.model.config.network
+    overlap = -(-(network.window - hop) // (2 * hop))
+    reach = network.decoder_blocks * (network.kernel_size // 2) + overlap
+    assert begin > reach and end + reach < 150
+    # Every frame of the decoder is computed from the same numbers there; only their place in memory may differ.
+    assert away[: (begin - reach) * hop].max() < 1e-6
+    assert away[(end + reach) * hop :].max() < 1e-6
+    assert away[: begin * hop].max() > 1e-6 and away[end * hop :].max() > 1e-6, "the reach is really there"
 
 
 def test_a_variation_of_strength_0_is_what_the_codec_makes_of_the_recording(trained: Path, riff: Path) -> None:

@@ -119,6 +119,7 @@ def test_validation_loss_is_the_mean_nats_of_every_code_given_those_laid_out_bef
 
 
 @pytest.mark.slow
+@pytest.mark.learning
 @pytest.mark.parametrize("told_by", [{"kind": "labels"}, {"kind": "words", "num_rows": 64, "width": 8}])
 def test_it_learns_what_follows_and_uses_the_label_to_know_it(
     songs: Path, tmp_path: Path, told_by: dict[str, Any]

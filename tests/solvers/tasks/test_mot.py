@@ -110,6 +110,7 @@ def test_validation_loss_is_the_mean_nats_of_every_code_given_the_caption_and_th
 
 
 @pytest.mark.slow
+@pytest.mark.learning
 def test_it_learns_what_captions_say_and_is_blind_without_them(world: World, tmp_path: Path) -> None:
     # Two frames of eight kinds of clips: four codes, of which the caption says all and nothing else says the first.
     others = store_captioned(tmp_path / "others.solfa", scales(8))

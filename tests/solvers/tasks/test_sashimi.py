@@ -51,6 +51,7 @@ def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.learning
 @HEADS
 def test_it_learns_far_below_the_bits_of_the_grid(tones: Path, tmp_path: Path, head: str) -> None:
     changes = {"dset": {"train": str(tones), "valid": str(tones)}, "dataset__batch_size": 7, "model__dim": 16}
