@@ -34,13 +34,28 @@ def server(studios: Callable[..., Server], dora_dir: Path) -> Server:
     return running
 
 
+def ask(page: "Page") -> "Locator":
+    """Press Generate, and find the take that the answer leads to among those of other tests."""
+    with page.expect_navigation(url=re.compile(r"#[\w-]+$")):
+        page.get_by_role("button", name="Generate").press("Enter")
+    return page.locator(f"[id='{page.url.partition('#')[2]}']")
+
+
+def play(page: "Page", player: "Locator") -> None:
+    """Play a clip until its position has moved; a card that changes meanwhile brings another player."""
+    for _ in range(600):
+        if player.evaluate("player => { player.play(); return player.currentTime > 0.1; }"):
+            return
+        page.wait_for_timeout(50)
+    pytest.fail("the position does not move")
+
+
 def first_clip(page: "Page", **typed: str) -> "Locator":
     """Ask a model of latents for a clip, and wait for it."""
     page.goto(f"/generate?model={LATENTS}")
     for label, value in {"Seconds": "1", **typed}.items():
         page.get_by_label(label, exact=True).fill(value)
-    page.get_by_role("button", name="Generate").click()
-    clip = page.locator(".take").first.locator(".clip").first
+    clip = ask(page).locator(".clip").first
     clip.wait_for()
     return clip
 
@@ -59,13 +74,12 @@ def test_what_is_generated_plays_and_is_what_the_command_line_writes(
     page.get_by_label("Seconds", exact=True).fill("1.5")
     page.get_by_label("Clips", exact=True).fill("2")
     page.get_by_label("Seed", exact=True).fill("7")
-    page.get_by_role("button", name="Generate").click()
-    page.locator(".take .clip").nth(1).wait_for()
-    page.locator(".take audio").first.evaluate("player => player.play()")
-    wait_until(page, "() => document.querySelector('.take audio').currentTime > 0.2")
+    take = ask(page)
+    take.locator(".clip").nth(1).wait_for()
+    play(page, take.locator("audio").first)
     with page.expect_download() as download:
-        page.get_by_role("link", name="Download").first.click()
-    command = shlex.split(page.locator(".command").first.text_content() or "")
+        take.get_by_role("link", name="Download").first.click()
+    command = shlex.split(take.locator(".command").text_content() or "")
     variables = {**os.environ, "SOLFA_DORA_DIR": str(dora_dir)}
     subprocess.run([sys.executable, "-m", *command, "--out", str(tmp_path / "out")], check=True, env=variables)
     (written,) = (tmp_path / "out").glob("*-000.wav")
@@ -79,15 +93,11 @@ def test_stop_ends_a_job_and_what_is_there_of_it_plays(server: Server, visit: Ca
     page = visit(server.address).page
     page.goto(f"/generate?model={WAVES}")
     page.get_by_label("Seconds", exact=True).fill("3000")
-    page.get_by_role("button", name="Generate").click()
-    take = page.locator(".take").first
+    take = ask(page)
     wait_until(page, "() => document.querySelector('.take progress')?.value > 0")
     take.get_by_role("button", name="Stop").click()
     take.get_by_text("Stopped").wait_for()
-    player = take.locator("audio")
-    player.wait_for()
-    player.evaluate("player => player.play()")
-    wait_until(page, "() => document.querySelector('.take audio').currentTime > 0.1")
+    play(page, take.locator("audio"))
 
 
 def test_dragging_over_a_spectrogram_says_which_stretch_to_make_anew(
@@ -118,10 +128,9 @@ def test_dragging_over_a_spectrogram_says_which_stretch_to_make_anew(
     drag(page.locator("#source .plot img"), 0.9, 0.5)  # backwards
     assert chosen() == pytest.approx([0.5, 0.9], abs=0.01)
     screenshot(page, "studio-stretch")
-    before = page.locator(".take").count()
-    page.get_by_role("button", name="Generate").click()
-    wait_until(page, "count => document.querySelectorAll('.take .clip audio').length > count", before - 1)
-    told = page.locator(".command").first.text_content() or ""
+    take = ask(page)
+    take.locator(".clip audio").wait_for()
+    told = take.locator(".command").text_content() or ""
     assert "--inpaint" in told and "--from 0.5" in told and "--to 0.9" in told
 
 
@@ -136,11 +145,11 @@ def test_conditions_are_chosen_by_their_kinds_with_the_keyboard_on_a_phone_in_th
     slider.press("End")
     assert page.get_by_label("bpm", exact=True).input_value() == "200"
     page.get_by_label("Seconds", exact=True).fill("0.1")
-    page.get_by_role("button", name="Generate").press("Enter")
-    page.locator(".take").first.locator(".clip").wait_for()
-    assert "--set bpm=200" in (page.locator(".command").first.text_content() or "")
+    take = ask(page)
+    take.locator(".clip").wait_for()
+    assert "--set bpm=200" in (take.locator(".command").text_content() or "")
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    page.locator(".take").first.scroll_into_view_if_needed()
+    take.scroll_into_view_if_needed()
 
 
 def test_without_scripts_one_asks_and_finds_the_clip(server: Server, visit: Callable[..., Visitor]) -> None:
@@ -149,8 +158,7 @@ def test_without_scripts_one_asks_and_finds_the_clip(server: Server, visit: Call
     page.get_by_label("Model").fill(CODES)
     page.get_by_role("button", name="Choose").click()
     page.get_by_label("Seconds", exact=True).fill("0.02")
-    page.get_by_role("button", name="Generate").click()
-    key = page.locator(".take").first.get_attribute("id")
+    key = ask(page).get_attribute("id")
     for _ in range(600):
         page.goto("/generate")
         if page.locator(f"[id='{key}'] .clip audio").count():
@@ -170,9 +178,9 @@ def test_a_studio_that_ends_or_is_killed_while_it_draws_comes_back_and_says_so(
         page = visit(running.address).page
         page.goto(f"/generate?model={WAVES}", timeout=300_000)
         page.get_by_label("Seconds", exact=True).fill("3000")
-        page.get_by_role("button", name="Generate").click()
+        take = ask(page)
         wait_until(page, "() => document.querySelector('.take progress')?.value > 0")
-        key = page.locator(".take").first.get_attribute("id")
+        key = take.get_attribute("id")
         page.close()
         assert running.end(number) == code
         with serving(SOLFA_DORA_DIR=str(dora_dir)) as again:
