@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.scale.debian_packages import UnavailableError, unpack
+from tests.scale.debian_packages import UnavailableError, library_path, unpack
 
 if TYPE_CHECKING:  # only `make test-browser` installs it
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
@@ -43,24 +43,29 @@ FLAGS = (
 def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
+    program, variables = _chromium(request.config.cache)
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=_chromium(request.config.cache), args=list(FLAGS))
+        running = playwright.chromium.launch(executable_path=program, args=list(FLAGS), env={**os.environ, **variables})
         yield running
         running.close()
 
 
-def _chromium(cache: pytest.Cache) -> str:
-    """Find a browser, or fetch and unpack Debian's."""
+def _chromium(cache: pytest.Cache) -> tuple[str, dict[str, str]]:
+    """Find a browser, or fetch and unpack Debian's with the libraries that this machine lacks."""
     found = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    if found is None:
-        try:
-            root = unpack(["chromium", "chromium-common"], cache.mkdir("chromium"))
-        except UnavailableError as error:
-            pytest.skip(f"no chromium here, and none to be had: {error}")
-        found = str(root / "usr/lib/chromium/chromium")
-        if subprocess.run([found, "--version"], capture_output=True, check=False).returncode:
-            pytest.skip("chromium was fetched, but libraries that it needs are missing; run apt-get install chromium")
-    return found
+    if found is not None:
+        return found, {}
+    try:
+        root = unpack(["chromium"], cache.mkdir("chromium"), with_dependencies=True)
+    except UnavailableError as error:
+        pytest.skip(f"no chromium here, and none to be had: {error}")
+    program, variables = str(root / "usr/lib/chromium/chromium"), {"LD_LIBRARY_PATH": library_path(root)}
+    asked = subprocess.run(
+        [program, "--version"], env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+    # Not skipped: whoever has apt can have a browser, and without one nobody would notice that nothing was tested.
+    assert asked.returncode == 0, f"chromium was fetched, but does not run; apt-get install chromium:\n{asked.stderr}"
+    return program, variables
 
 
 class Visitor:
