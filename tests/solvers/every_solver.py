@@ -48,12 +48,13 @@ def make_data(folder: Path) -> Data:
     )
 
 
-def build_solver(kind: str, data: Data, folder: Path, num_held_out: int) -> StandardSolver[Any]:
+def build_solver(kind: str, data: Data, folder: Path, num_held_out: int, **settings: Any) -> StandardSolver[Any]:
     """Make a solver that is judged by so many clips, two at a time."""
     changes: dict[str, Any] = {
         "dset__hold_out": {"clips": num_held_out},
         "dataset__valid": {"batch_size": 2},
         "optim__epochs": 1,
+        **settings,
     }
     builders: dict[str, Callable[[], StandardSolver[Any]]] = {
         "flow": lambda: test_flow.solver_of(folder, test_flow.flow_values(data.latents, **changes)),

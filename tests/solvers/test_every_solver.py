@@ -68,6 +68,19 @@ def test_however_clips_are_dealt_to_processes_they_are_judged_as_by_one(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_mixed_precision_it_trains_and_is_judged(data: Data, tmp_path: Path, kind: str) -> None:
+    settings = {"precision": "bf16-mixed", "optim__updates_per_epoch": 3, "generate__every": None}
+    solver = build_solver(kind, data, tmp_path, 2, **settings)
+    before = [parameter.detach().clone() for parameter in solver.model.parameters()]  # type: ignore[attr-defined]
+    solver.run()
+    after = [parameter.detach() for parameter in solver.model.parameters()]  # type: ignore[attr-defined]
+    assert any(not torch.equal(one, other) for one, other in zip(before, after, strict=True))
+    assert all(one.dtype == torch.float32 and one.isfinite().all() for one in after if one.requires_grad)
+    assert all(map(math.isfinite, solver.history[-1]["valid"].values()))
+
+
+@pytest.mark.slow
 def test_two_processes_of_which_one_goes_without_clips_train_and_judge_as_one_does(data: Data, tmp_path: Path) -> None:
     settings = {"data": [str(path) for path in (data.songs, *data.world, data.coarse, data.fine, data.latents)]}
     (tmp_path / "settings.json").write_text(json.dumps(settings))

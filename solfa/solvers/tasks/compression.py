@@ -132,12 +132,14 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
     def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
         audio = self._waveform(batch.arrays, batch.mask)
         passed: Reconstruction = self.model(audio)
-        losses = {name: loss(passed.audio, audio) for name, loss in self.losses.items()}
+        # The balancer wants gradients here and no further; in mixed precision Fabric refuses any but those of `update`.
+        decoded = passed.audio.detach().requires_grad_(self.is_training)
+        losses = {name: loss(decoded, audio) for name, loss in self.losses.items()}
         metrics.update({name: loss.detach() for name, loss in losses.items()})
         metrics.update({name: value.detach() for name, value in passed.bottleneck.metrics.items()})
         if self.is_training:
-            self._train_codec(audio, passed, losses, metrics)
-            self._train_discriminator(audio, passed.audio.detach(), metrics)
+            self._train_codec(audio, decoded, passed, losses, metrics)
+            self._train_discriminator(audio, decoded.detach(), metrics)
         else:
             self._measure(audio, passed, batch.mask.any(dim=1), metrics)
         return metrics
@@ -186,6 +188,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
     def _train_codec(
         self,
         audio: Float[Tensor, "B C N"],
+        decoded: Float[Tensor, "B C N"],
         passed: Reconstruction,
         losses: dict[str, Tensor],
         metrics: Metrics,
@@ -196,11 +199,11 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
             with torch.no_grad():
                 real: list[Judgement] = judge(audio)
             with frozen(judge):
-                fake: list[Judgement] = judge(passed.audio)
+                fake: list[Judgement] = judge(decoded)
             losses[FOOLING] = adversarial.loss.generator_loss([found.logits for found in fake])
             losses[MAPS] = feature_matching_loss([found.features for found in real], [found.features for found in fake])
             metrics.update({name: losses[name].detach() for name in (FOOLING, MAPS)})
-        balanced = self.balancer.balance(losses, passed.audio)
+        balanced = self.balancer.balance(losses, decoded)
         surrogate = loss_of_gradient(passed.audio, balanced.gradient) + passed.bottleneck.loss
         metrics["grad_norm"] = self.update(surrogate)
 
