@@ -1,5 +1,6 @@
-"""Which device computes: the best one of this machine, or the one that was asked for, if it is here."""
+"""Which device computes, and how: the best of this machine, or what was asked for, if it is here."""
 
+from solfa.environment.bf16 import WORTH_IT, measure_bf16
 from solfa.errors import ConfigError
 
 
@@ -14,3 +15,12 @@ def choose_device(device: str) -> str:
     if device.partition(":")[0] not in usable:
         raise ConfigError(f"`device={device}`: not usable here, expected one of {', '.join(usable)} or auto")
     return device
+
+
+def gains_by_bf16(device: str) -> bool:
+    """Say whether training on a device, which `choose_device` chose, is faster under bf16 autocast; CPUs are tried."""
+    import torch
+
+    if device.startswith("cuda"):
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device == "cpu" and measure_bf16() >= WORTH_IT

@@ -19,7 +19,7 @@ from solfa.models.adapters.attachment import attach
 from solfa.pretrained.origin import Origin
 from solfa.solvers.config import OpenSolverConfig, SolverConfig, Stage
 from solfa.solvers.experiment import Experiment, current_experiment
-from solfa.solvers.fabric.devices import gather_objects, spread, start_fabric
+from solfa.solvers.fabric.devices import gather_objects, settle_precision, spread, start_fabric
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.loop.averages import Averages, Metrics
 from solfa.solvers.loop.randomness import own_randomness, seed_all
@@ -59,7 +59,7 @@ class BaseSolver(Generic[C]):
         """Refuse settings that cannot work, before audio is encoded for them."""
 
     def __init__(self, cfg: C, experiment: Experiment | None = None) -> None:
-        experiment = experiment or current_experiment()
+        experiment, cfg = experiment or current_experiment(), settle_precision(cfg)
         self.cfg, self.experiment = cfg, experiment
         self.fabric = start_fabric(cfg)
         self.epoch = 1

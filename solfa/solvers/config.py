@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 JudgedMetric = Literal["kad", "fad", "kld", "bits"]
-Precision = Literal["32-true", "16-mixed", "bf16-mixed", "bf16-true"]
+Precision = Literal["32-true", "16-mixed", "bf16-mixed", "bf16-true", "auto"]
 
 
 class CheckpointConfig(Config):
@@ -74,6 +74,7 @@ class SolverConfig(Config):
     seed: NonNegativeInt = 0
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Precision = "32-true"
+    """`auto` is bf16-mixed where the first machine of the run learns faster with it; a run keeps what it began with."""
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
     num_threads: PositiveInt | None = None
     """CPU threads per process; None leaves it to torch. A tiny model is fastest with one."""

@@ -1,7 +1,7 @@
-"""Prepare the data of a run in its first process: synthesise demo recordings, encode audio into datasets.
+"""Prepare a run in its first process: synthesise demo recordings, encode audio into datasets, choose the precision.
 
 The other processes wait for a note in the experiment's folder that says where the datasets are and which start of the
-run made them: a note left by an earlier start does not count.
+run made them: a note left by an earlier start does not count. A run that goes on keeps what the note says.
 """
 
 import json
@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from solfa.config import parse_config
+from solfa.config import Config, parse_config
 from solfa.data.sources.dset import Dset, Source
 from solfa.data.sources.stage_source import leak_of
 from solfa.demo.demo_paths import demo_folder
@@ -23,7 +23,8 @@ from solfa.files.digest import value_sha256
 from solfa.files.printable_names import escape_path
 from solfa.files.stores.place import expand_place
 from solfa.files.whole_files import replace_atomically
-from solfa.solvers.config import SolverConfig
+from solfa.solvers.config import Precision, SolverConfig
+from solfa.solvers.fabric.devices import fastest_precision
 from solfa.spelling import plural
 from solfa.store.layout import manifests
 from solfa.store.schema import DatasetInfo
@@ -43,17 +44,30 @@ def prepare_data(
     *,
     is_first: bool,
 ) -> SolverConfig:
-    """Replace every audio source of a run with a dataset of it, encoding where needed."""
-    if cfg.dset is None:
+    """Replace every audio source of a run with a dataset of it, encoding where needed, and settle its precision."""
+    if cfg.dset is None and cfg.precision != "auto":
         return cfg
     note, start = folder / PREPARED, name_of_start(variables)
     if is_first:
-        dset = pinned(_prepare(cfg.dset, environment, LoggedProgress()), _before(folder))
-        answer_leak(dset)
-        replace_atomically(note, json.dumps({"start": start, "dset": dset.model_dump(mode="json")}).encode())
+        before, dset, precision = _before(folder), None, cfg.precision
+        if precision == "auto":
+            precision = before.precision if before is not None else fastest_precision(cfg.device)
+        if cfg.dset is not None:
+            known = before.dset if before is not None else None
+            dset = pinned(_prepare(cfg.dset, environment, LoggedProgress()), known)
+            answer_leak(dset)
+        found = _Prepared(dset=dset, precision=precision)
+        replace_atomically(note, json.dumps({"start": start, **found.model_dump(mode="json")}).encode())
     else:
-        dset = _wait_for(note, start)
-    return cfg.model_copy(update={"dset": dset})
+        found = _wait_for(note, start)
+    return cfg.model_copy(update=dict(found))
+
+
+class _Prepared(Config):
+    """What all processes of a run have to agree on."""
+
+    dset: Dset | None
+    precision: Precision = "32-true"
 
 
 def answer_leak(dset: Dset) -> None:
@@ -118,12 +132,18 @@ def _leaves_open(source: Source, old: Source) -> Source:
     return old.model_copy(update={"manifest": source.manifest, "table": table})
 
 
-def _before(folder: Path) -> Dset | None:
-    """Read which data an interrupted run was using."""
+def _before(folder: Path) -> _Prepared | None:
+    """Read what an interrupted run was using."""
     note = folder / PREPARED
     if not note.is_file() or not (folder / LAST).is_file():
         return None
-    return parse_config(Dset, json.loads(note.read_bytes())["dset"], str(note))
+    return _read(note)[1]
+
+
+def _read(note: Path) -> tuple[str, _Prepared]:
+    """Read by which start a note was made, and what it says."""
+    values = json.loads(note.read_bytes())
+    return str(values.pop("start")), parse_config(_Prepared, values, str(note))
 
 
 def name_of_start(variables: Mapping[str, str]) -> str:
@@ -160,13 +180,13 @@ def refuse_missing(dset: Dset, made_later: Path) -> None:
             )
 
 
-def _wait_for(note: Path, start: str) -> Dset:
+def _wait_for(note: Path, start: str) -> _Prepared:
     """Wait for the first process to write its note; if it fails, whoever started this process ends it."""
     while True:
         if note.is_file():
-            found = json.loads(note.read_bytes())
-            if found["start"] == start:
-                return parse_config(Dset, found["dset"], str(note))
+            made_by, prepared = _read(note)
+            if made_by == start:
+                return prepared
         time.sleep(0.2)
 
 

@@ -2,24 +2,41 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from solfa.environment.accelerator import choose_device
+from solfa.environment.accelerator import choose_device, gains_by_bf16
 from solfa.environment.ranks import among_devices, read_rank
 from solfa.errors import ConfigError
-from solfa.solvers.config import SolverConfig
+from solfa.solvers.config import Precision, SolverConfig
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
     from lightning_fabric.strategies.strategy import Strategy
 
+C = TypeVar("C", bound=SolverConfig)
+
+
+def fastest_precision(device: str) -> Precision:
+    """Choose what `precision=auto` means on this machine."""
+    return "bf16-mixed" if gains_by_bf16(choose_device(device)) else "32-true"
+
+
+def settle_precision(cfg: C) -> C:
+    """Replace `precision=auto`, if nobody has before; processes that share a run cannot each choose for themselves."""
+    if cfg.precision != "auto":
+        return cfg
+    if read_rank(os.environ).world_size > 1:
+        raise ConfigError("precision: auto is for the first process to settle, found several; set it to what it is")
+    return cfg.model_copy(update={"precision": fastest_precision(cfg.device)})
+
 
 def start_fabric(cfg: SolverConfig) -> "Fabric":
     """Join the other processes of the run, if any. Nothing imports Fabric before this."""
+    assert cfg.precision != "auto", "`settle_precision` comes first"
     if cfg.num_threads is not None:
         torch.set_num_threads(cfg.num_threads)
     rank = read_rank(os.environ)

@@ -11,7 +11,9 @@ from solfa.environment.teams import Environment
 from solfa.errors import ConfigError
 from solfa.experiments.run.data import name_of_start, pinned, prepare_data
 from solfa.solvers.config import SolverConfig
+from solfa.solvers.fabric.devices import fastest_precision
 from solfa.store.layout import is_dataset
+from solfa.xp.layout import LAST, PREPARED
 from tests.data.stored import numbered, store
 
 
@@ -50,6 +52,23 @@ def test_a_run_without_data_of_its_own_is_left_alone(tmp_path):
     cfg = SolverConfig.model_validate({"solver": "x", "optim": {"epochs": 1}})
     assert prepare_data(cfg, tmp_path / "xp", environment(tmp_path), {}, is_first=False) is cfg
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_first_process_chooses_the_precision_and_the_run_keeps_it_wherever_it_goes_on(tmp_path):
+    cfg = SolverConfig.model_validate({"solver": "x", "optim": {"epochs": 1}, "precision": "auto", "device": "cpu"})
+    place, folder = environment(tmp_path), tmp_path / "xp"
+    first = prepare_data(cfg, folder, place, {}, is_first=True)
+    assert first.precision == fastest_precision("cpu") != "auto"
+    assert prepare_data(cfg, folder, place, {}, is_first=False) == first
+    other = "32-true" if first.precision == "bf16-mixed" else "bf16-mixed"
+    (folder / PREPARED).write_text((folder / PREPARED).read_text().replace(first.precision, other))
+    assert prepare_data(cfg, folder, place, {}, is_first=True) == first, "nothing has been trained yet"
+    (folder / PREPARED).write_text((folder / PREPARED).read_text().replace(first.precision, other))
+    (folder / LAST).touch()
+    assert prepare_data(cfg, folder, place, {}, is_first=True).precision == other, "as on the machine it began on"
+    fixed = cfg.model_copy(update={"precision": "16-mixed"})
+    assert prepare_data(fixed, folder, place, {}, is_first=True) is fixed
 
 
 @pytest.mark.parametrize(
