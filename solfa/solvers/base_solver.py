@@ -95,7 +95,8 @@ class BaseSolver(Generic[C]):
             built = Outline(self._registry.modules, tuple(self._registry.ema))
             tell_plan(cfg, experiment, self.fabric, built, self.sources)
         seed_all("train", cfg.seed, self.fabric.global_rank)
-        for name, value in spread(self.fabric, self._registry.modules, self._registry.optimizers).items():
+        registry = self._registry
+        for name, value in spread(self.fabric, registry.modules, registry.optimizers, compiled=cfg.compile).items():
             setattr(self, name, value)
         self.schedules: dict[str, Schedule] = {
             name: build_schedule(optimizer, cfg.optim) for name, optimizer in self._registry.optimizers.items()

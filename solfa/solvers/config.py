@@ -75,6 +75,8 @@ class SolverConfig(Config):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Precision = "32-true"
     """`auto` is bf16-mixed where the first machine of the run learns faster with it; a run keeps what it began with."""
+    compile: bool = False
+    """Let torch.compile fuse the networks' operations; the first updates take longer. CPUs need a C++ compiler."""
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
     num_threads: PositiveInt | None = None
     """CPU threads per process; None leaves it to torch. A tiny model is fastest with one."""

@@ -1,5 +1,7 @@
+import json
 import logging
 import os
+import shutil
 import signal
 from functools import partial
 from pathlib import Path
@@ -46,6 +48,38 @@ def test_an_epoch_has_exactly_its_updates_whatever_the_length_of_the_loader(
 
 def test_run_interrupted_after_any_update_ends_as_an_unbroken_one(toy: Toy, tmp_path: Path) -> None:
     check_resume(tmp_path, partial(toy, checkpoint__minutes=1e-9), 1, 7, 8, 20)
+
+
+class Wrapped(torch.nn.Module):
+    """Layers in a module of our own: torch compiles none of its own modules."""
+
+    def __init__(self, layers: torch.nn.Module) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+class WrappedToy(ToySolver):
+    def build_model(self) -> None:
+        super().build_model()
+        self.model = Wrapped(self.model)
+
+
+@pytest.mark.slow
+@pytest.mark.learning
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on CPUs")
+def test_a_compiled_run_resumes_exactly_and_learns_what_others_learn(toy: Toy, tmp_path: Path) -> None:
+    check_resume(tmp_path, partial(toy, solver=WrappedToy, compile=True, checkpoint__minutes=1e-9), 7)
+    plain = toy(tmp_path / "plain", solver=WrappedToy)
+    plain.run()
+    assert torch._dynamo.utils.counters["frames"]["ok"] > 0, "it was compiled"
+    names = [read_state(tmp_path / run / "best.pt")["states"]["model"].keys() for run in ("whole", "plain")]
+    assert names[0] == names[1]
+    # Dropout draws other numbers there, so the weights are others.
+    compiled_history = json.loads((tmp_path / "whole" / "history.json").read_text())
+    assert compiled_history[-1]["valid"]["loss"] == pytest.approx(plain.history[-1]["valid"]["loss"], rel=0.2)
 
 
 def test_resume_with_other_numbers_of_workers_changes_nothing(toy: Toy, tmp_path: Path) -> None:

@@ -78,10 +78,12 @@ def _strategy(cfg: SolverConfig, world_size: int) -> "Strategy | str":
 
 
 def spread(
-    fabric: "Fabric", modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer]
+    fabric: "Fabric", modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer], *, compiled: bool = False
 ) -> dict[str, nn.Module | Optimizer]:
     """Move networks and optimisers to their devices; return, by name, the wrappers that replace them."""
     learning = {name: module for name, module in modules.items() if _learns(module)}
+    for module in learning.values() if compiled else ():
+        module.compile()  # in place, so that the names of weights in checkpoints stay what they are
     for name, module in modules.items():
         if name not in learning:
             module.to(fabric.device)
