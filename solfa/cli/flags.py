@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from solfa.errors import ConfigError, spelled
-from solfa.files.stores.place import is_url, read_place
+from solfa.files.stores.place import Place, is_url, read_place
 
 Command = Any
 """A click command; where Typer keeps click depends on its version."""
@@ -36,15 +36,22 @@ def filled_path(text: str) -> Path:
     """Read a path of this machine that was typed; nothing is not the current folder."""
     if not text:
         raise typer.BadParameter("expected a path, found nothing; is a variable unset?")
-    place = read_place(text)
+    place = _read(text)
     if not isinstance(place, Path):
-        raise ConfigError(f"{place}: expected a path of this machine here, found the URL of an object store")
+        raise typer.BadParameter(f"{place}: expected a path of this machine here, found the URL of an object store")
     return place
 
 
 def filled_place(text: str) -> str:
     """Read where a dataset is, as it was typed: a path or the URL of an object store."""
-    return str(read_place(text) if is_url(text) else filled_path(text))
+    return str(_read(text) if is_url(text) else filled_path(text))
+
+
+def _read(text: str) -> Place:
+    try:
+        return read_place(text)
+    except ConfigError as error:  # it is a ValueError, before whose words Typer puts its own
+        raise typer.BadParameter(str(error)) from None
 
 
 def command_of(app: Command, arguments: Sequence[str]) -> Command | None:

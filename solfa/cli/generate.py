@@ -153,6 +153,10 @@ def generate(
         float | None,
         typer.Option(help="Models of latents: draw longer clips in windows.", show_default="the length in training"),
     ] = None,
+    overlap: Annotated[
+        float | None,
+        typer.Option(help="Models of latents: the share of a window given by the last.", show_default="as configured"),
+    ] = None,
     reject_lowest: Annotated[
         float | None,
         typer.Option(help="Drop this share of the clips, the least likely (waveform models).", show_default="0"),
@@ -230,7 +234,7 @@ def generate(
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     drawing |= {"sort": sort or None, "sampler": sampler, "steps": steps, "grid": grid}
     drawing |= {"guidance_from": guidance_from, "guidance_to": guidance_to, "guidance_rescale": guidance_rescale}
-    drawing |= {"window_seconds": window_seconds}
+    drawing |= {"window_seconds": window_seconds, "overlap": overlap}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
     _check_drawing(folder, requests, options, trust_code=trust_code)
     trained = with_adapters(read_trained(folder, epoch=epoch), added)

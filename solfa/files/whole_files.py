@@ -12,6 +12,7 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -175,7 +176,19 @@ def new_directory(directory: Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     try:
         yield temporary
-        temporary.chmod(0o755)
+        _permit_what_is_usual(temporary)
         temporary.rename(directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _permit_what_is_usual(folder: Path) -> None:
+    """Give a folder and its files the permissions of new ones; mkdtemp and safetensors leave theirs to their owner."""
+    usual = folder / ".usual"
+    usual.touch()
+    permissions = stat.S_IMODE(usual.stat().st_mode)
+    usual.unlink()
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            path.chmod(permissions)
+    folder.chmod(permissions | (permissions & 0o444) >> 2)  # who may read may enter

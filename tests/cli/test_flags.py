@@ -8,6 +8,8 @@ import typer
 import solfa
 from solfa.cli.flags import command_of, in_flags
 from solfa.cli.main import app
+from solfa.generate.options import DrawOptions
+from solfa.studio.generate.model_choice import WORDS
 from tests.source_texts import modules, texts
 
 APP = typer.main.get_command(app)
@@ -112,3 +114,18 @@ def test_running_the_python_of_a_dataset_config_is_asked_for_alike_everywhere():
     }
     assert asked.keys() == {"encode", "fingerprint", "pre-encode", "import", "verify"}
     assert all(set(names) == {"--trust-code", "--run-python"} for names in asked.values())
+
+
+def test_every_way_to_draw_has_a_flag_and_a_field_in_the_studio():
+    ways = set(DrawOptions.__annotations__)
+    command = command_of(APP, ["generate"])
+    assert command is not None and ways - {parameter.name for parameter in command.params} == set()
+    assert ways == set(WORDS)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("status", "s3://me:hunter22@bucket/x"), ("decode", "music.solfa", "s3://bucket/out")]
+)
+def test_a_place_that_cannot_be_is_refused_in_our_words_alone(solfa_main, arguments):
+    code, said = solfa_main(*arguments)
+    assert code == 2 and "expected" in said and "Value error" not in said and "hunter22" not in said

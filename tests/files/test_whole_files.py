@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,23 @@ def test_replacing_leaves_the_old_or_the_new_content(tmp_path: Path, monkeypatch
         replace_atomically(path, b"newer")
     assert path.read_bytes() == b"new"
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
+@pytest.mark.parametrize(
+    ("mask", "file", "folder"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700), (0o027, 0o640, 0o750)]
+)
+def test_whoever_may_read_new_files_may_read_a_new_directory(tmp_path: Path, mask: int, file: int, folder: int) -> None:
+    before = os.umask(mask)
+    try:
+        with new_directory(tmp_path / "model") as made:
+            (made / "model.safetensors").touch(0o600)  # as safetensors leaves it
+            (made / "codec").mkdir()
+            (made / "codec/config.json").touch(0o600)
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in [tmp_path / "model", *(tmp_path / "model").rglob("*")]}
+    assert modes == {"model": folder, "codec": folder, "model.safetensors": file, "config.json": file}
 
 
 def test_a_new_directory_is_not_made_where_a_link_leads_nowhere(tmp_path: Path) -> None:

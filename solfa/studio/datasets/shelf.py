@@ -52,7 +52,9 @@ class DatasetView:
 
     @cached_property
     def _report(self) -> ReportPage:
-        return dataset_page(self.dataset, num_clips=0, max_values=STATISTICS_VALUES)
+        return dataset_page(
+            self.dataset, num_clips=0, max_values=STATISTICS_VALUES, failures_place="on the page of failures"
+        )
 
 
 class ShelvedDataset:

@@ -29,6 +29,7 @@ WORDS = {
     "steps": "Steps from noise to a clip",
     "grid": "Where the steps are",
     "window_seconds": "Draw longer clips in windows of, seconds",
+    "overlap": "How much of a window the one before it gives",
     "semantics": "What a temperature means for a mixture",
     "reject_lowest": "Drop this share, the least likely",
     "reject_highest": "Drop this share, the most likely",

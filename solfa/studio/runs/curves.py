@@ -13,6 +13,8 @@ from solfa.xp.record import Epoch, ExperimentRecord
 MAX_LABELS = 6
 JUDGED = ("kad", "fad", "kld", "clap")
 """Measures of generated clips: what one listens for comes right after the loss."""
+COUNTED = {("generate", "clips")}
+"""What was done, not how well: as many clips are generated in every epoch."""
 BESIDE = ("low", "high", "floor")
 """The ends of an interval, and what real clips have among each other, belong to the measure that they are of."""
 
@@ -33,7 +35,7 @@ class Line(NamedTuple):
 def metric_charts(history: Sequence[Epoch]) -> list[tuple[str, Markup]]:
     """Draw a chart for each metric, a line for each stage: the loss first, then how generated clips were judged."""
     stages: dict[str, list[Line]] = {}
-    found = all_series(history)
+    found = _measured(history)
     metrics = {series.metric for series in found}
     for series in found:
         metric, _, end = series.metric.rpartition("_")
@@ -44,6 +46,10 @@ def metric_charts(history: Sequence[Epoch]) -> list[tuple[str, Markup]]:
     main = main_series(found)
     ordered = sorted(stages, key=lambda metric: _rank(metric, main))
     return [(metric, line_chart(metric, stages[metric])) for metric in ordered]
+
+
+def _measured(history: Sequence[Epoch]) -> list[Series]:
+    return [series for series in all_series(history) if (series.stage, series.metric) not in COUNTED]
 
 
 def _rank(metric: str, main: Series | None) -> int:
@@ -58,7 +64,7 @@ def compared_charts(records: Sequence[ExperimentRecord]) -> list[tuple[str, Mark
     """Draw what several runs have in common, a line for each run."""
     found: dict[str, list[Line]] = {}
     for record in records:
-        for series in all_series(record.history):
+        for series in _measured(record.history):
             found.setdefault(series.name, []).append(Line(record.signature, series.values))
     shared = {name: lines for name, lines in found.items() if len(lines) == len(records)}
     return [(name, line_chart(name, lines)) for name, lines in shared.items()]
@@ -73,7 +79,7 @@ def line_chart(title: str, lines: Sequence[Line]) -> Markup:
     values = [value for line in shown for _, value in line.points]
     low, high = min(values), max(values)
     drawn = (
-        element("path", d=_path(line, num_epochs, low, high), class_=f"line line-{index % 6}")
+        element("path", d=_path(line, num_epochs, low, high), class_=f"{_kind(line)} line-{index % 6}")
         for index, line in enumerate(shown)
     )
     words = "; ".join(f"{line.name} from {short(line.points[0][1])} to {short(line.points[-1][1])}" for line in shown)
@@ -112,10 +118,14 @@ def small_chart(values: Sequence[float | None]) -> Markup:
     if not line.points:
         return Markup("")
     found = [value for _, value in line.points]
-    path = element("path", d=_path(line, len(values), min(found), max(found)), class_="line line-0")
+    path = element("path", d=_path(line, len(values), min(found), max(found)), class_=f"{_kind(line)} line-0")
     return element(
         "svg", path, class_="curves small", view_box="0 0 100 100", preserveAspectRatio="none", aria_hidden="true"
     )
+
+
+def _kind(line: Line) -> str:
+    return "line" if len(line.points) > 1 else "line dot"
 
 
 def _last(line: Line) -> str:

@@ -16,10 +16,11 @@ from solfa.studio.events import Feed
 from solfa.studio.pages import Room
 from solfa.studio.runs.curves import compared_charts, metric_charts, summary
 from solfa.studio.runs.run_processes import RunProcesses
-from solfa.studio.runs.run_state import find_run, glance, glance_at_all, run_state
+from solfa.studio.runs.run_state import evidence_sentence, find_run, glance, glance_at_all, is_askable, run_state
 from solfa.studio.runs.sample_grid import SUFFIXES, sample_file, sample_grid
 from solfa.studio.runs.settings_differences import differing, flat_settings
 from solfa.ui.terminal.experiment_tables import ago, epochs
+from solfa.xp.layout import EVIDENCE_PAGE
 from solfa.xp.record import list_experiments, read_experiment
 
 LOG_LINES = 60
@@ -80,6 +81,9 @@ class _Answers:
             record=record,
             state=run_state(record, self._processes, now),
             epochs=epochs(record),
+            can_generate=is_askable(record),
+            evidence=evidence_sentence(record.folder),
+            evidence_page=str(record.folder / EVIDENCE_PAGE),
             changed=ago(record.changed, now),
             charts=metric_charts(record.history),
             grid=sample_grid(record.folder, is_whole="all" in request.query_params),

@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
 
+from solfa.errors import StoreError
+from solfa.files.json_objects import read_object
 from solfa.studio.runs.run_processes import RunProcesses
-from solfa.xp.layout import FAILURE, HISTORY, SAMPLES, SAMPLES_PAGE, log_path
+from solfa.xp.layout import BEST, EVIDENCE, FAILURE, HISTORY, SAMPLES, SAMPLES_PAGE, log_path
 from solfa.xp.lock import read_lock
 from solfa.xp.record import ExperimentRecord, is_experiment, list_experiments
 
@@ -44,12 +46,28 @@ def find_run(xps_dir: Path, signature: str) -> Path:
     return folder
 
 
+def is_askable(record: ExperimentRecord) -> bool:
+    """Say whether a run has weights that one can ask for clips; a codec makes none."""
+    return (record.folder / BEST).is_file() and record.config.get("solver") != "compression"
+
+
+def evidence_sentence(folder: Path) -> str:
+    """Return what a run that started from weights says about itself in the end; empty as long as it has not."""
+    if not (folder / EVIDENCE).is_file():
+        return ""
+    try:
+        return str(read_object(folder / EVIDENCE, StoreError).get("sentence", ""))
+    except StoreError as error:  # the rest of the page does not depend on it
+        return str(error)
+
+
 def glance(folder: Path, processes: RunProcesses) -> list[object]:
     """Look at what changes while a run goes on, without reading it."""
-    watched = (folder / HISTORY, log_path(folder), folder / FAILURE, folder / SAMPLES / SAMPLES_PAGE)
+    watched = (HISTORY, FAILURE, EVIDENCE, f"{SAMPLES}/{SAMPLES_PAGE}")
     lock = read_lock(folder)
     is_starting, is_stopping = processes.is_starting(folder), processes.is_stopping(folder)
-    return [*map(_stamp, watched), lock.is_held, lock.process, is_starting, is_stopping, processes.refusal(folder)]
+    stamps = [_stamp(path) for path in (*(folder / name for name in watched), log_path(folder))]
+    return [*stamps, lock.is_held, lock.process, is_starting, is_stopping, processes.refusal(folder)]
 
 
 def glance_at_all(xps_dir: Path, processes: RunProcesses) -> dict[str, list[object]]:

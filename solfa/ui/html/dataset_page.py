@@ -113,12 +113,13 @@ def dataset_page(
     subtitle: str = "",
     more_facts: Sequence[Fact] = (),
     max_values: int | None = None,
+    failures_place: str = "listed below",
 ) -> ReportPage:
     """Describe a dataset, with `num_clips` clips spread evenly across it.
 
     With a codec, the clips are decoded; `originals` returns the audio `[C, N]` of a clip at the codec's rate, or None.
     `more_facts` are added to the dataset's own, such as how fast it was encoded. Statistics are computed from about
-    `max_values` codes or latents (None: `MAX_STATISTICS_VALUES`).
+    `max_values` codes or latents (None: `MAX_STATISTICS_VALUES`). `failures_place` says where to read what failed.
     """
     array = dataset.info.array
     stride = statistics_stride(int(dataset.num_frames.sum()) * array.width, max_values or MAX_STATISTICS_VALUES)
@@ -128,7 +129,7 @@ def dataset_page(
     return ReportPage(
         title=title or dataset.path.name,
         subtitle=subtitle or f"A Solfa dataset of {'codes' if is_codes else 'latents'} from {dataset.info.codec}",
-        facts=(*_facts(dataset, len(failures)), *more_facts),
+        facts=(*_facts(dataset, len(failures), failures_place), *more_facts),
         details=_details(dataset),
         cards=tuple(_card(dataset[index], array, codec, originals) for index in spread(len(dataset), num_clips)),
         failures=failures,
@@ -150,7 +151,7 @@ def statistics_stride(num_values: int, max_values: int) -> int:
     return max(1, -(-num_values // max_values))
 
 
-def _facts(dataset: PageDataset, num_failed: int) -> list[Fact]:
+def _facts(dataset: PageDataset, num_failed: int, failures_place: str) -> list[Fact]:
     array = dataset.info.array
     frames = int(dataset.num_frames.sum())
     seconds = frames / array.frame_rate
@@ -166,7 +167,7 @@ def _facts(dataset: PageDataset, num_failed: int) -> list[Fact]:
         facts.append(
             Fact("Compression", f"{short(pcm_bytes / num_bytes)}×", "compared with 16-bit PCM at the same rate")
         )
-    failed = Fact("Failed", plural(num_failed, "recording"), "listed below") if num_failed else Fact("Failed", "0")
+    failed = Fact("Failed", plural(num_failed, "recording"), failures_place) if num_failed else Fact("Failed", "0")
     facts.append(failed)
     return facts
 

@@ -168,6 +168,12 @@ def test_an_unexpected_error_is_a_sentence_with_every_header(
 def test_statistics_of_the_whole(client: TestClient) -> None:
     page = client.get(f"{CLIPS}/statistics").text
     assert "Clip lengths" in page and "Codebook usage" in page and "mulaw" in page
+    assert "1 recording" in page and "listed below" not in page  # they have a page of their own
+
+
+def test_clips_that_failed_are_counted_apart(client: TestClient) -> None:
+    assert "6 clips, 1 of them failed" in client.get(CLIPS).text
+    assert "failed" not in client.get(f"{CLIPS}?q=drum").text.partition("show all")[0].partition('role="status">')[2]
 
 
 @pytest.mark.parametrize("path", ["/datasets/none", f"{CLIPS}/clip?id=none", f"{CLIPS}/other.flac?id=hostile.wav"])

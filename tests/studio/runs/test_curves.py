@@ -6,7 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solfa.studio.runs.curves import Line, line_chart, small_chart
+from solfa.studio.runs.curves import Line, line_chart, metric_charts, small_chart
 
 VALUES = st.lists(st.none() | st.floats(), max_size=12)
 
@@ -29,3 +29,15 @@ def test_lines_stay_in_the_box(lines: list[list[float | None]]) -> None:
 def test_nothing_measured_is_said_in_words() -> None:
     assert "nothing measured" in str(line_chart("loss", [Line("train", [None, math.nan])]))
     assert str(small_chart([None])) == ""
+
+
+def test_one_epoch_is_a_dot_that_can_be_seen() -> None:
+    assert all(
+        'class="line dot line-0"' in str(drawn) for drawn in (line_chart("", [Line("", [1.0])]), small_chart([1.0]))
+    )
+    assert "dot" not in str(small_chart([1.0, 2.0]))
+
+
+def test_how_many_clips_were_generated_is_no_curve() -> None:
+    history = [{"train": {"loss": 1.0}, "generate": {"clips": 2.0, "bits_per_sample": 3.0}}]
+    assert [name for name, _ in metric_charts(history)] == ["loss", "bits_per_sample"]

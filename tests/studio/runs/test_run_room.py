@@ -94,6 +94,42 @@ def states(page: str) -> dict[str, str]:
     return {name: words.partition(":")[0] for name, words in rows}
 
 
+def test_what_a_run_did_to_the_weights_it_started_from_is_said_on_its_page(client: TestClient, xps_dir: Path) -> None:
+    run = xps_dir / "d0ne0001"
+    assert "evidence.html" not in client.get("/runs/d0ne0001").text
+    (run / "evidence.json").write_text(json.dumps({"outcome": "it changed", "sentence": f"it changed {HOSTILE}"}))
+    page = client.get("/runs/d0ne0001").text
+    assert f"it changed {html.escape(HOSTILE, quote=False)[:20]}" in page and str(run / "evidence.html") in page
+    (run / "evidence.json").write_text("{")
+    damaged = client.get("/runs/d0ne0001")
+    assert damaged.status_code == 200 and "evidence.json" in damaged.text
+
+
+def test_a_run_leads_to_generate_if_it_has_weights_that_make_clips(client: TestClient, xps_dir: Path) -> None:
+    link = 'href="/generate?model=d0ne0001"'
+    assert link not in client.get("/runs/d0ne0001").text
+    (xps_dir / "d0ne0001/best.pt").touch()
+    assert link in client.get("/runs/d0ne0001").text
+    (xps_dir / "d0ne0001/config.json").write_text(json.dumps({"solver": "compression", "optim": {"epochs": 3}}))
+    assert link not in client.get("/runs/d0ne0001").text
+
+
+def test_what_appears_while_a_run_goes_on_has_its_place_on_the_page_from_the_beginning(
+    client: TestClient, xps_dir: Path
+) -> None:
+    def parts(address: str) -> set[str]:
+        return set(re.findall(r'data-part="([^"]+)"', client.get(address).text))
+
+    (history,) = [xps_dir / "d0ne0001/history.json"]
+    history.write_text(json.dumps([{"train": {f"metric{number}": 1.0 for number in range(6)}}]))
+    assert "2 more metrics" in client.get("/runs/d0ne0001").text
+    assert parts("/runs/d0ne0001") == parts("/runs/never001")
+    many = parts("/runs")
+    for folder in list(xps_dir.iterdir())[1:]:
+        shutil.rmtree(folder)
+    assert parts("/runs") == many
+
+
 def test_every_state_is_in_the_list(client: TestClient, running: subprocess.Popen[str]) -> None:
     found = states(client.get("/runs").text)
     assert found == {
