@@ -86,7 +86,7 @@ def find_tempo(sound: Sound, sample_rate: int) -> float:
     spectrum = np.fft.rfft(strength, size)
     repeated = np.fft.irfft(np.abs(spectrum) ** 2, size)[: len(strength)]
     repeated /= max(repeated[0], 1e-12)
-    candidates = np.arange(SLOWEST - 1, FASTEST + 1, 0.25)
+    candidates = np.arange(SLOWEST, FASTEST + 0.25, 0.25)
     beats = 60.0 / candidates / HOP_SECONDS
     lags = np.arange(len(repeated))
 
