@@ -14,7 +14,7 @@ import solfa
 from solfa.codecs.built_in.release import Release, write_release
 from solfa.config import parse_config
 from solfa.errors import ConfigError, SolfaError
-from solfa.generate.built_in.release import FILES, TINY_MUSIC, files_fingerprint
+from solfa.generate.built_in.model_release import FILES, TINY_MUSIC, files_fingerprint
 from solfa.models.conditioners.set import TEXT_KINDS
 
 PACKAGE = Path(__file__).parents[2] / "solfa" / "generate" / "built_in"

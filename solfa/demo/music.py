@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from solfa.audio.writer import write_audio
-from solfa.generate.built_in.release import TINY_MUSIC, is_released
+from solfa.generate.built_in.model_release import TINY_MUSIC, is_released
 from solfa.generate.model import load_model
 from solfa.generate.request import ClipRequest
 from solfa.ui.html.report_data import Sound, WrittenClip

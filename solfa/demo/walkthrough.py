@@ -15,7 +15,7 @@ from solfa.encoding.decoding import decode_dataset, originals
 from solfa.encoding.progress import EncodeReport, Listener
 from solfa.evaluate.reconstruction import mel_distance_db, signal_to_noise_db
 from solfa.files.free_folder import expect_free
-from solfa.generate.built_in.release import TINY_MUSIC
+from solfa.generate.built_in.model_release import TINY_MUSIC
 from solfa.store.dataset import open_dataset
 from solfa.store.verification import Verification, verify
 from solfa.ui.html.dataset_page import dataset_page

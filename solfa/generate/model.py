@@ -19,7 +19,7 @@ from solfa.environment.accelerator import choose_device
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
 from solfa.generate.adapters import LoadsPretrained, adapter_facts, with_factors
-from solfa.generate.built_in.release import BUILT_IN_MODELS, released_folder
+from solfa.generate.built_in.model_release import BUILT_IN_MODELS, released_folder
 from solfa.generate.catalogue import find_generator
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, check_edits, device_of

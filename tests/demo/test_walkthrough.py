@@ -9,8 +9,8 @@ from solfa.audio import probe_audio
 from solfa.codecs.built_in.release import Release, write_release
 from solfa.demo.music import SECONDS, TEXTS, write_music
 from solfa.demo.walkthrough import run_demo
-from solfa.generate.built_in import release
-from solfa.generate.built_in.release import FILES, TINY_MUSIC, files_fingerprint
+from solfa.generate.built_in import model_release as release
+from solfa.generate.built_in.model_release import FILES, TINY_MUSIC, files_fingerprint
 from tests.generate.tiny_music_model import export_tiny_music
 
 

@@ -14,7 +14,7 @@ import solfa
 from solfa.audio import write_audio
 from solfa.audio.sources.choice import open_source
 from solfa.errors import ConfigError
-from solfa.generate.built_in import release
+from solfa.generate.built_in import model_release as release
 from tests.generate.tiny_music_model import export_tiny_music
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny_music"

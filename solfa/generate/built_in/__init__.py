@@ -1,1 +1,1 @@
-"""Models whose weights ship with Solfa as package data, one directory each; `release` finds them."""
+"""Models whose weights ship with Solfa as package data, one directory each; `model_release` finds them."""

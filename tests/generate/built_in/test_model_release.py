@@ -10,8 +10,8 @@ import solfa
 from solfa.codecs.built_in.release import Release, write_release
 from solfa.codecs.catalogue import load_codec
 from solfa.errors import ConfigError
-from solfa.generate.built_in import release
-from solfa.generate.built_in.release import FILES, TINY_MUSIC, files_fingerprint, is_released
+from solfa.generate.built_in import model_release as release
+from solfa.generate.built_in.model_release import FILES, TINY_MUSIC, files_fingerprint, is_released
 from tests.generate.tiny_music_model import export_tiny_music
 
 

@@ -68,6 +68,12 @@ def test_numbers_are_numbers_that_no_caption_needs_to_have(caplog: pytest.LogCap
     assert torch.equal(embedded(conditioner("piano"), "80 piano"), embedded(conditioner("piano"), "piano"))
 
 
+def test_a_text_without_numbers_says_nothing_about_them() -> None:
+    part = conditioner(*CAPTIONS)
+    embedded(part, "slow piano").square().sum().backward()  # type: ignore[no-untyped-call]
+    assert part.number_proj.bias.grad is not None and not part.number_proj.bias.grad.any()
+
+
 def test_neighbours_tell_apart_what_a_word_alone_cannot() -> None:
     part = conditioner(*CAPTIONS, fuse="sum")
     key, article = embedded(part, "fast tune in A minor"), embedded(part, "A fast tune in minor")
