@@ -6,16 +6,14 @@ loaded. A name that has weights keeps them: give other weights another name, or,
 """
 
 import argparse
-import json
 from pathlib import Path
 
 from solfa.codecs import DEFAULT_CODEC
-from solfa.codecs.built_in.release import RELEASE, Release, read_release, released_fingerprint
+from solfa.codecs.built_in.release import Release, released_fingerprint, write_release
 from solfa.codecs.checkpoint import Checkpoint
 from solfa.codecs.families.trained import OwnCodec
 from solfa.config import parse_config
 from solfa.errors import ConfigError, SolfaError
-from solfa.files import replace_atomically
 
 PACKAGE = Path(__file__).parents[2] / "solfa" / "codecs" / "built_in"
 FILES = ("config.json", "model.safetensors")
@@ -32,30 +30,10 @@ def publish(exported: Path, name: str, version: int, *, replace: bool = False, r
             f"{exported}: expected at most {MAX_BYTES:,} bytes of weights, found {size:,}; export with --half"
         )
     values = {"name": name, "version": version, "fingerprint": released_fingerprint(codec)}
-    release, directory = parse_config(Release, values, "release"), root / name
-    _refuse_other(directory, release, replace)
-    for file_name in FILES:
-        _write(directory / file_name, (exported / file_name).read_bytes())
-    _write(directory / RELEASE, (json.dumps(values, indent=2) + "\n").encode())
+    release = parse_config(Release, values, "release")
+    files = {file_name: (exported / file_name).read_bytes() for file_name in FILES}
+    write_release(root / name, release, files, replace=replace)
     return release
-
-
-def _refuse_other(directory: Path, release: Release, replace: bool) -> None:
-    if replace or not (directory / RELEASE).is_file():
-        return
-    before = read_release(directory)
-    if before != release:
-        raise ConfigError(
-            f"{directory}: expected what was released, version {before.version} with the fingerprint "
-            f"{before.fingerprint[:16]}, found version {release.version} with {release.fingerprint[:16]}; "
-            "choose another --name, or --replace as long as nobody has it"
-        )
-
-
-def _write(path: Path, content: bytes) -> None:
-    if not path.is_file() or path.read_bytes() != content:
-        replace_atomically(path, content)
-    path.chmod(0o644)
 
 
 def main() -> None:

@@ -38,6 +38,7 @@ def demo(
     problems = result.verification.problems
     found = f"{plural(result.verification.num_clips, 'clip')}, {plural(len(problems), 'problem')}"
     places = [("verified", found), ("audio", str(result.audio)), ("dataset", str(result.dataset))]
+    places += [("music", str(path)) for path in result.music]
     places += [("decoded", str(result.decoded)), ("report", f"{result.page} (open it in a browser)")]
     print_facts("[bold]where[/]", places)
     if problems:

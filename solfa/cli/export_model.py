@@ -13,7 +13,7 @@ EXAMPLES = """
 
   solfa export-model 899630c8 piano/ && solfa generate piano/ --text "slow chords" --out chords/
 
-  solfa export-model 899630c8 piano/ --push me/piano
+  solfa export-model 899630c8 piano/ --half --push me/piano
 
   solfa export-model 899630c8 decoder/ --format musicgen
 
@@ -49,6 +49,9 @@ def export_model(
             help="With --format musicgen: the checkpoint it was tuned from (a folder or a Hub id).", show_default="none"
         ),
     ] = None,
+    half: Annotated[
+        bool, typer.Option("--half", help="With --format solfa: store float16, for half the size.")
+    ] = False,
     push: Annotated[
         str | None,
         typer.Option(metavar="USER/NAME", help="Also upload it to the Hugging Face Hub.", show_default="no"),
@@ -72,6 +75,8 @@ def export_model(
         )
     if source is not None and layout != "musicgen":
         raise ConfigError("--source: expected --format musicgen with it; add that or leave --source out")
+    if half and layout != "solfa":
+        raise ConfigError(f"--half: expected --format solfa with it, found {layout}; leave one of them out")
     if push is not None:
         require_token(push)
     if layout == "musicgen":
@@ -81,7 +86,7 @@ def export_model(
     elif layout == "adapter":
         written = export_adapter(experiment, directory)
     else:
-        export(experiment, directory, name=push, trust_code=trust_code)
+        export(experiment, directory, half=half, name=push, trust_code=trust_code)
         written = "use it with solfa generate or solfa.load_model"
     console.print(f"[bold]{visible(str(directory))}[/]: {visible(written)}", soft_wrap=True, highlight=False)
     if push is not None:

@@ -57,7 +57,7 @@ def add_to(app: typer.Typer) -> None:
 def generate(
     context: typer.Context,
     experiment: Annotated[
-        str, typer.Argument(metavar="SIG", help="Signature (or its first characters) or folder of the model.")
+        str, typer.Argument(metavar="SIG", help="Signature (or its first characters), folder or name of the model.")
     ],
     epoch: Annotated[
         int | None,

@@ -1,19 +1,21 @@
-"""Run everything once: synthesise a collection, encode, verify, decode, report."""
+"""Run everything once: have music written, synthesise a collection, encode, verify, decode, report."""
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.demo.collection import write_demo_collection
+from solfa.demo.music import write_music
 from solfa.encoding.api import encode
 from solfa.encoding.decoding import decode_dataset, originals
 from solfa.encoding.progress import EncodeReport, Listener
 from solfa.evaluate.reconstruction import mel_distance_db, signal_to_noise_db
 from solfa.files.free_folder import expect_free
+from solfa.generate.built_in.model_release import TINY_MUSIC
 from solfa.store.dataset import open_dataset
 from solfa.store.verification import Verification, verify
 from solfa.ui.html.dataset_page import dataset_page
@@ -41,6 +43,8 @@ class DemoResult:
     audio: Path
     dataset: Path
     decoded: Path
+    music: tuple[Path, ...]
+    """Clips of the model that comes with Solfa; none if it is not in this installation."""
     page: Path
     report: EncodeReport
     verification: Verification
@@ -53,6 +57,7 @@ def run_demo(
 ) -> DemoResult:
     """Rebuild everything below `out`; a folder with other contents is refused."""
     _prepare(out)
+    written = write_music(out / "music", say)
     audio, dataset_path, decoded = out / "audio", out / "demo.solfa", out / "decoded"
     say("synthesising strings, chords, drums, voices and one broken file")
     write_demo_collection(audio)
@@ -75,8 +80,10 @@ def run_demo(
     say("writing the report")
     page = out / "report.html"
     facts = [Fact("Speed", f"{report.speed:.0f}×", "audio-seconds per second")]
-    write_report(dataset_page(dataset, codec, read_original, title="Solfa demo", more_facts=facts), page)
-    return DemoResult(audio, dataset_path, decoded, page, report, verification, scores)
+    contents = dataset_page(dataset, codec, read_original, title="Solfa demo", more_facts=facts)
+    write_report(replace(contents, written_by=TINY_MUSIC, written=written), page)
+    music = tuple(out / "music" / f"{clip.id}.wav" for clip in written)
+    return DemoResult(audio, dataset_path, decoded, music, page, report, verification, scores)
 
 
 def _prepare(folder: Path) -> None:

@@ -23,7 +23,7 @@ from solfa.models.conditioners.set import TEXT_KINDS
 from solfa.models.lm.conditioned import ConditionedLM
 from solfa.models.lm.musicgen_export import export_musicgen
 from solfa.pretrained.directory import write_checkpoint
-from solfa.pretrained.tensors import weights_sha256
+from solfa.pretrained.tensors import halved, weights_sha256
 from solfa.spelling import plural
 from solfa.xp.card import write_card
 from solfa.xp.record import read_experiment
@@ -32,11 +32,17 @@ logger = logging.getLogger(__name__)
 
 
 def export_model(
-    location: str | Path, directory: str | Path, *, name: str | None = None, trust_code: bool = False
+    location: str | Path,
+    directory: str | Path,
+    *,
+    half: bool = False,
+    name: str | None = None,
+    trust_code: bool = False,
 ) -> Path:
     """Write a trained model into a new folder that `load_model` can read, here or on another machine.
 
-    What an adapter learned is merged into the weights. A codec trained with Solfa is copied into the folder `codec`;
+    What an adapter learned is merged into the weights. `half` stores float16, for half the size; the loaded model still
+    computes in float32. A codec trained with Solfa is copied into the folder `codec`;
     parts made by others are named, with their hashes. The card tells people to load `name`, such as the Hub id under
     which they will find it; by default the folder.
 
@@ -52,6 +58,9 @@ def export_model(
     codec = load_codec(model.codec.spec)
     is_own = isinstance(codec, OwnCodec) and Path(codec.spec.partition(":")[0]).exists()
     merged = _with_merged_weights(trained, model)
+    if half:
+        weights = {key: halved(key, value) for key, value in merged.state.items() if isinstance(value, Tensor)}
+        merged = replace(merged, state={**merged.state, **weights})
     about = {**trained.about, **_about(merged, model)}
     if is_own:
         about["codec_in_folder"] = True

@@ -1,4 +1,4 @@
-"""`solfa.load_model`: a trained model to generate with, by its signature, its folder or its name on the Hub."""
+"""`solfa.load_model`: a trained model to generate with, by its name, its signature, its folder or its Hub id."""
 
 import os
 import re
@@ -19,6 +19,7 @@ from solfa.environment.accelerator import choose_device
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
 from solfa.generate.adapters import LoadsPretrained, adapter_facts, with_factors
+from solfa.generate.built_in.model_release import BUILT_IN_MODELS, released_folder
 from solfa.generate.catalogue import find_generator
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, check_edits, device_of
@@ -247,7 +248,7 @@ def load_model(
     adapters: Mapping[str | Path, float] | None = None,
     trust_code: bool = False,
 ) -> Model:
-    """Load a trained model by its signature (or the start of one), its folder, its Hub id, or a state-spaces `.ckpt`.
+    """Load a trained model: `solfa_tiny_music`, a signature (or the start of one), a folder, a Hub id, or a `.ckpt`.
 
     `epoch` takes the weights that an experiment kept of that epoch (`checkpoint.save_every`) instead of the best.
     `codec` replaces the codec that decodes. `weights` sets how a language model stores its weights on a CPU: `fp32`,
@@ -320,10 +321,12 @@ def _load_weights(generator: ClipGenerator, trained: Trained) -> None:
 
 
 def find_folder(location: str | Path) -> Path:
-    """Find a model's folder: a signature among the experiments of this machine, a path, or a Hub id.
+    """Find a model's folder: one that comes with Solfa, a signature among this machine's experiments, a path, a Hub id.
 
     A file is returned as it is: a checkpoint of state-spaces.
     """
+    if location in BUILT_IN_MODELS:
+        return released_folder(str(location))
     try:
         return find_experiment(load_environment(os.environ).xps_dir, str(location))
     except ConfigError:

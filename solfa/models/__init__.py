@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from solfa.models.codec.config import CodecModelConfig
     from solfa.models.codec.network import CodecModel, Reconstruction
     from solfa.models.conditioners.labels import LabelsConfig
+    from solfa.models.conditioners.learnt_words import LearntWordsConfig
     from solfa.models.conditioners.numbers import NumberConfig
     from solfa.models.conditioners.protocol import Conditioner
     from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
@@ -55,6 +56,7 @@ else:
             "solfa.models.codec.config": ["CodecModelConfig"],
             "solfa.models.codec.network": ["CodecModel", "Reconstruction"],
             "solfa.models.conditioners.labels": ["LabelsConfig"],
+            "solfa.models.conditioners.learnt_words": ["LearntWordsConfig"],
             "solfa.models.conditioners.numbers": ["NumberConfig"],
             "solfa.models.conditioners.protocol": ["Conditioner"],
             "solfa.models.conditioners.set": ["ConditionerSet", "ConditionsConfig"],
@@ -125,6 +127,7 @@ __all__ = [
     "IndexRouting",
     "InputsAndTargets",
     "LabelsConfig",
+    "LearntWordsConfig",
     "LoadedMusicgen",
     "LoadingReport",
     "LogisticMixture",

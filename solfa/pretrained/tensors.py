@@ -87,6 +87,16 @@ def weights_sha256(state: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
+def halved(name: str, tensor: Tensor) -> Tensor:
+    """Round weights to float16, for half the size; what does not fit is an error that names the tensor."""
+    if not tensor.is_floating_point():
+        return tensor
+    rounded = tensor.half()
+    if not torch.equal(rounded.isfinite(), tensor.isfinite()):
+        raise ConfigError(f"{name}: expected weights below 65,504 for half precision, found larger; store float32")
+    return rounded
+
+
 def _weight_files(directory: Path) -> list[Path]:
     for name in _WEIGHTS:
         index = directory / f"{name}.index.json"

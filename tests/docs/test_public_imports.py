@@ -8,9 +8,9 @@ from pages import ALL_PAGES, ROOT, blocks, inline_code, page_name
 
 from tests.public_names import PUBLIC, Imported, imported_names
 
-RELEASE_TOOL = ROOT / "recipes/built_in_codec/publish.py"
+RELEASE_TOOLS = {*(ROOT / "recipes").glob("*/publish.py")}
 """Writes what a release of Solfa itself consists of, and so reaches inside."""
-RECIPES = sorted({*(ROOT / "recipes").rglob("*.py")} - {RELEASE_TOOL})
+RECIPES = sorted({*(ROOT / "recipes").rglob("*.py")} - RELEASE_TOOLS)
 
 _DOTTED = re.compile(r"solfa(\.\w+)+")
 

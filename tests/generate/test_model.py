@@ -23,6 +23,7 @@ from solfa.generate.model import Model, build_model, load_model
 from solfa.generate.request import ClipRequest
 from solfa.nn.linears.fbgemm import has_fbgemm
 from solfa.nn.linears.packed import ForGeneration
+from solfa.pretrained.tensors import TensorFiles
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.lm import LMConfig, LMSolver
 from solfa.solvers.tasks.sashimi import SashimiSolver, SashimiSolverConfig
@@ -217,6 +218,19 @@ def test_an_exported_model_generates_the_same_in_another_place(dora_dir: Path, t
     assert there.info.num_parameters == here.info.num_parameters
     again = export_model(tmp_path / "carried", tmp_path / "again")
     assert (again / "model.safetensors").read_bytes() == (tmp_path / "carried/model.safetensors").read_bytes()
+
+
+def test_an_export_in_half_precision_is_half_as_large_and_nearly_the_same(dora_dir: Path, tmp_path: Path) -> None:
+    whole, half = (export_model(dora_dir / "xps/1abe1000", tmp_path / f"{half}", half=half) for half in (False, True))
+    full, rounded = (TensorFiles(folder) for folder in (whole, half))
+    for name in full.names:
+        assert torch.equal(rounded.read(name), full.read(name).half())
+    assert json.loads((half / "config.json").read_text())["about"]["weights_sha256"] in (half / "README.md").read_text()
+    audio, like = np.zeros((1, 40), np.float32), {"genre": "jazz"}
+    here, there = (load_model(folder, device="cpu").log_prob(audio, conditions=like) for folder in (whole, half))
+    assert here != there and abs(here - there) < 0.05 * abs(here)
+    again = export_model(half, tmp_path / "again")
+    assert (again / "model.safetensors").read_bytes() == (half / "model.safetensors").read_bytes()
 
 
 def test_an_exported_model_is_loaded_from_the_hub_by_its_id(

@@ -10,6 +10,7 @@ The fingerprint is that of the codec with all its codebooks in float32; every da
 covers the architecture and all weights, so a damaged or replaced file is refused when the codec is loaded.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from solfa.codecs.families.trained import OwnCodec
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
+from solfa.files.whole_files import replace_atomically
 from solfa.pretrained.directory import read_json
 
 ROOT = Path(__file__).parent
@@ -52,6 +54,27 @@ def load_built_in(checkpoint: Checkpoint, options: Mapping[str, object]) -> OwnC
 def read_release(directory: Path) -> Release:
     """Read the release information of a directory."""
     return parse_config(Release, read_json(directory / RELEASE), str(directory / RELEASE))
+
+
+def write_release(directory: Path, release: Release, files: Mapping[str, bytes], *, replace: bool = False) -> None:
+    """Write the files of a release, and what it is last; a name that has been released keeps its files.
+
+    Killed in between, it is refused when it is loaded. `replace` gives a name other files, before anybody has them.
+    """
+    if not replace and (directory / RELEASE).is_file():
+        before = read_release(directory)
+        if before != release:
+            raise ConfigError(
+                f"{directory}: expected what was released, version {before.version} with the fingerprint "
+                f"{before.fingerprint[:16]}, found version {release.version} with {release.fingerprint[:16]}; "
+                "choose another --name, or --replace as long as nobody has it"
+            )
+    about = (json.dumps(release.model_dump(mode="json"), indent=2) + "\n").encode()
+    for name, content in {**files, RELEASE: about}.items():
+        path = directory / name
+        if not path.is_file() or path.read_bytes() != content:
+            replace_atomically(path, content)
+        path.chmod(0o644)
 
 
 def released_fingerprint(codec: OwnCodec) -> str:

@@ -20,7 +20,7 @@ from solfa.models.codec.network import CodecModel
 from solfa.pretrained.account import check_tensors
 from solfa.pretrained.directory import CONFIG, read_config, write_checkpoint
 from solfa.pretrained.hub import local_directory
-from solfa.pretrained.tensors import TensorFiles
+from solfa.pretrained.tensors import TensorFiles, halved
 from solfa.version import __version__
 
 MODEL_TYPE = "solfa_codec"
@@ -45,7 +45,9 @@ def save_codec_model(
         "model": model.config.model_dump(mode="json"),
     }
     state = model.state_dict()
-    tensors = {name: _halved(name, tensor) for name, tensor in state.items()} if half else state
+    tensors = {
+        name: halved(name, tensor) if half and not name.endswith(_COUNTS) else tensor for name, tensor in state.items()
+    }
     with new_directory(Path(directory)) as folder:
         write_checkpoint(folder, config, tensors)
         write_beside(folder)
@@ -97,12 +99,3 @@ def _read_config(directory: Path, where: str) -> CodecModelConfig:
     if not isinstance(values, dict):
         raise ConfigError(f"{where}: expected a model in config.json, found {values!r}")
     return parse_config(CodecModelConfig, values, f"{where}: config.json: model")
-
-
-def _halved(name: str, tensor: Tensor) -> Tensor:
-    if not tensor.is_floating_point() or name.endswith(_COUNTS):
-        return tensor
-    halved = tensor.half()
-    if not torch.equal(halved.isfinite(), tensor.isfinite()):
-        raise ConfigError(f"{name}: expected weights below 65,504 for half precision, found larger; store float32")
-    return halved

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from solfa.config import Config, nearest
 from solfa.errors import ConfigError
 from solfa.models.conditioners.labels import LabelsConfig
+from solfa.models.conditioners.learnt_words import LearntWordsConfig
 from solfa.models.conditioners.numbers import NumberConfig
 from solfa.models.conditioners.protocol import Condition, Conditioner, LearnsVocabulary, Tokens
 from solfa.models.conditioners.text import TextConfig
@@ -18,9 +19,9 @@ from solfa.models.conditioners.words import WordsConfig
 from solfa.models.lm.conditions import Conditions
 
 ConditionerConfig: TypeAlias = Annotated[
-    TextConfig | WordsConfig | LabelsConfig | NumberConfig, Field(discriminator="kind")
+    TextConfig | WordsConfig | LearntWordsConfig | LabelsConfig | NumberConfig, Field(discriminator="kind")
 ]
-TEXT_KINDS = frozenset({"text", "words"})
+TEXT_KINDS = frozenset({"text", "words", "learnt_words"})
 """The kinds of conditions that a text is given to."""
 
 

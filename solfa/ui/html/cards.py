@@ -1,7 +1,7 @@
 """One clip of a report: its caption, spectrograms and players before and after, its array, its metadata."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from solfa.ui.html.charts import axis
 from solfa.ui.html.excerpt import data_uri, excerpt, flac, levels
 from solfa.ui.html.markup import Markup, element, join
 from solfa.ui.html.picture import codes_png, frequency_ticks, latents_png, spectrogram_db, spectrogram_png, time_ticks
-from solfa.ui.html.report_data import ClipCard, Sound
+from solfa.ui.html.report_data import ClipCard, Sound, WrittenClip
 
 PLAYER_SECONDS = 15.0
 """The audio is inside the page: longer excerpts would make it slow to open and to send."""
@@ -31,7 +31,18 @@ def clip_card(card: ClipCard, player_seconds: float = PLAYER_SECONDS) -> Markup:
         element("p", card.caption, class_="caption") if card.caption else "",
         _sounds(card, player_seconds),
         array_figure(card.id, card.array, card.codebook_size),
-        _metadata(card),
+        _metadata(card.metadata),
+        class_="card",
+    )
+
+
+def written_card(clip: WrittenClip, player_seconds: float = PLAYER_SECONDS) -> Markup:
+    """Render one clip that a model wrote."""
+    return element(
+        "article",
+        element("header", element("h3", clip.caption), element("p", duration(clip.sound.seconds), class_="quiet")),
+        sounds_side_by_side(clip.id, [("Written", clip.sound)], player_seconds),
+        _metadata(clip.metadata),
         class_="card",
     )
 
@@ -120,10 +131,10 @@ def array_figure(clip_id: str, array: NDArray[Any], codebook_size: int | None) -
     return element("figure", image, element("figcaption", words), class_="array")
 
 
-def _metadata(card: ClipCard) -> Markup:
-    if not card.metadata:
+def _metadata(metadata: Mapping[str, Any]) -> Markup:
+    if not metadata:
         return Markup("")
-    rows = (join(element("dt", str(name)), element("dd", _value(value))) for name, value in card.metadata.items())
+    rows = (join(element("dt", str(name)), element("dd", _value(value))) for name, value in metadata.items())
     return element("details", element("summary", "Metadata"), element("dl", *rows, class_="details"))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from solfa.files.whole_files import replace_atomically
 from solfa.spelling import plural
-from solfa.ui.html.cards import clip_card
+from solfa.ui.html.cards import clip_card, written_card
 from solfa.ui.html.charts import code_charts, latent_chart, length_chart, spectrogram_key
 from solfa.ui.html.document import html_document
 from solfa.ui.html.markup import Markup, element
@@ -32,6 +32,7 @@ def render_report(page: ReportPage) -> str:
         "main",
         element("h1", page.title),
         element("p", page.subtitle, class_="subtitle") if page.subtitle else "",
+        _written(page),
         facts_list(page.facts),
         details_list(page.details),
         _clips(page),
@@ -40,6 +41,17 @@ def render_report(page: ReportPage) -> str:
         element("footer", f"Written by Solfa {__version__}. This page is a single file and loads nothing else."),
     )
     return html_document(page.title, body, POLICY)
+
+
+def _written(page: ReportPage) -> Markup:
+    if not page.written:
+        return Markup("")
+    return element(
+        "section",
+        element("h2", f"Music that {page.written_by} wrote"),
+        element("p", "Each from its text and a seed, on this machine.", class_="quiet lead"),
+        *(written_card(clip) for clip in page.written),
+    )
 
 
 def _clips(page: ReportPage) -> Markup:

@@ -54,11 +54,25 @@ class ClipCard:
 
 
 @dataclass(frozen=True, eq=False)
+class WrittenClip:
+    """A clip that a model wrote, and what it was asked for."""
+
+    id: str
+    caption: str
+    sound: Sound
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
 class ReportPage:
     """A whole page."""
 
     title: str
     subtitle: str = ""
+    written_by: str = ""
+    """The model that wrote the clips of `written`."""
+    written: tuple[WrittenClip, ...] = ()
+    """Come first."""
     facts: tuple[Fact, ...] = ()
     details: tuple[Fact, ...] = ()
     """Less important facts: the codec, the fingerprint, the path."""

@@ -5,6 +5,7 @@ import io
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,7 +15,7 @@ import soundfile
 from solfa.evaluate.statistics import code_statistics, latent_statistics, length_histogram
 from solfa.ui.html.cards import clip_card
 from solfa.ui.html.report import MAX_FAILURES, render_report, write_report
-from solfa.ui.html.report_data import ClipCard, Fact, FailureRow, ReportPage, Sound
+from solfa.ui.html.report_data import ClipCard, Fact, FailureRow, ReportPage, Sound, WrittenClip
 
 EVIL = "<script>alert('x')</script>\"><img src=x onerror=y>\x1b[31m\u202e"
 VOID = {"meta", "img", "br", "hr"}
@@ -64,6 +65,8 @@ def codes_page(text: str = "plain") -> ReportPage:
     return ReportPage(
         title=text,
         subtitle=text,
+        written_by=text,
+        written=(WrittenClip(text, text, sound(2.0), {text: text}),),
         facts=(Fact(text, text, text),),
         details=(Fact(text, text),),
         cards=(card,),
@@ -105,6 +108,14 @@ def test_foreign_text_stays_text_everywhere():
     assert text.count("<script>alert('x')</script>") >= 10
     assert "\x1b" not in text and "\\x1b[31m" in text
     assert "\u202e" not in text and "\\u202e" in text
+
+
+def test_what_a_model_wrote_comes_first_with_its_text():
+    page = replace(codes_page(), written_by="a model", written=(WrittenClip("1", "slow chords", sound(3.0)),))
+    html = render_report(page)
+    places = [html.index(text) for text in ("Music that a model wrote", "slow chords", "Clips to listen to")]
+    assert places == sorted(places) and html.count("<audio") == 3
+    assert "wrote" not in render_report(replace(page, written=()))
 
 
 def test_sounds_are_lossless_and_long_ones_are_cut_and_say_so():
