@@ -21,6 +21,9 @@ from .contenders import Contender, WaveformModel
 from .recordings import Excerpts, Split, training_crops
 from .scoring import averages, score
 
+FIT_CROPS = 256
+"""Of the training data, that a linear path is fitted to."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -74,6 +77,7 @@ def run(
     if path.exists():
         return read_result(path, settings)
     model = WaveformModel(contender, settings.backbone, seed)
+    model.fit(list(training_crops(split.train, 0, 0, FIT_CROPS, settings.num_samples)))
     curve, cpu_seconds = train(model, seed, settings, split, excerpts, lambda line: tell(f"{path.stem}: {line}"))
     bits = score(model, excerpts.audio)
     result: Result = {
@@ -113,7 +117,7 @@ def train(
 ) -> tuple[list[dict[str, Any]], float]:
     """Make all updates; give the curve over a few excerpts, and the CPU seconds of the updates."""
     optim = settings.optim
-    optimizer = build_optimizer(model.network, optim)
+    optimizer = build_optimizer(model, optim)
     schedule = build_schedule(optimizer, optim)
     few = excerpts.audio[:: max(1, len(excerpts.audio) // settings.curve_excerpts)]
     curve: list[dict[str, Any]] = []
@@ -126,7 +130,7 @@ def train(
         loss = model.head.loss(model(classes), classes)
         optimizer.zero_grad()
         torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(model.network.parameters(), optim.clip_norm or math.inf)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), optim.clip_norm or math.inf)
         optimizer.step()
         schedule.step()
         losses += float(loss.detach())
