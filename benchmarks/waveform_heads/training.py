@@ -60,7 +60,7 @@ class Settings:
 
 
 Result = dict[str, Any]
-"""Of one run, as JSON: name, title, seed, settings, parameters, bits, bits_per_excerpt, curve, cpu_seconds."""
+"""Of one run, as JSON: name, title, grid, seed, settings, parameters, bits, bits_per_excerpt, curve, cpu_seconds."""
 
 
 def run(
@@ -83,6 +83,7 @@ def run(
     result: Result = {
         "name": contender.name,
         "title": contender.title,
+        "grid": f"{contender.grid.kind}{contender.grid.bits}",
         "seed": seed,
         "settings": asdict(settings),
         "parameters": model.parameter_counts(),

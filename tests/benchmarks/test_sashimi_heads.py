@@ -30,7 +30,7 @@ from benchmarks.waveform_heads.contenders import (
 )
 from benchmarks.waveform_heads.heads import BytesHeadConfig, PathCategoricalHeadConfig
 from benchmarks.waveform_heads.recordings import Recorded, held_out_excerpts, read_split, training_crops
-from benchmarks.waveform_heads.report import curves, markdown, paired_interval
+from benchmarks.waveform_heads.report import curves, differences, markdown, paired_interval
 from benchmarks.waveform_heads.scoring import COMMON, OWN, cell_nats, score
 from benchmarks.waveform_heads.training import Settings, run
 from solfa.errors import ConfigError
@@ -196,6 +196,19 @@ def test_an_interval_is_over_recordings_and_not_over_excerpts() -> None:
     assert half == pytest.approx(1.96)
 
 
+def test_grids_finer_than_the_common_cells_are_compared_on_their_own() -> None:
+    runs = [
+        {"title": title, "grid": grid, "seed": 0, "bits_per_excerpt": {OWN: bits}}
+        for title, grid, bits in (
+            ("a", "linear16", [9.0, 8.0]),
+            ("b", "linear16", [9.5, 9.0]),
+            ("c", "linear12", [1, 1]),
+        )
+    ]
+    (row,) = differences(runs, [0, 1])
+    assert row.startswith("| 16-bit linear | 0 | a | b | -0.750 ± ")
+
+
 def test_a_finished_run_is_read_and_not_made_again(tmp_path: Path) -> None:
     write_recordings(tmp_path / "audio", count=30, num_samples=600)
     split = read_split([tmp_path / "audio"], 16_000, min_samples=256)
@@ -211,5 +224,6 @@ def test_a_finished_run_is_read_and_not_made_again(tmp_path: Path) -> None:
     anchors = {"flac": {"mulaw8": {OWN: 5.0}, "linear8": {OWN: 4.0}}}
     table = markdown(results, anchors, excerpts.recordings)
     assert f"{results[1]['bits']['linear8']:.3f}" in table
+    assert "| 8-bit mu-law cells | 0 | categorical, 8-bit mu-law | mixture, linear path, 8-bit mu-law |" in table
     pictured = ElementTree.fromstring(str(curves(results)))
     assert len(pictured.findall(".//{http://www.w3.org/2000/svg}polyline")) == 6
