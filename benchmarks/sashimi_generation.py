@@ -17,12 +17,26 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from solfa.models import CategoricalHead, DmlHead, OutputHead, Sashimi, SashimiConfig
+from solfa.models import CategoricalHeadConfig, DmlHeadConfig, OutputHead, Sashimi, SashimiConfig
 from solfa.models.sashimi.kernel.stepper import FusedStepper, fused_stepper
-from solfa.ops import draw_uniforms
+from solfa.ops import MulawGrid, draw_uniforms
 
-NUM_CLASSES = 256
-HEADS: dict[str, OutputHead] = {"categorical": CategoricalHead(NUM_CLASSES), "dml": DmlHead(NUM_CLASSES, 10)}
+GRID = MulawGrid(bits=8)
+HEADS = {
+    "categorical": CategoricalHeadConfig(),
+    "dml": DmlHeadConfig(prediction_order=0),
+    "dml, linear path": DmlHeadConfig(),
+}
+
+
+def make_model(kind: CategoricalHeadConfig | DmlHeadConfig, num_layers: int) -> tuple[Sashimi, OutputHead]:
+    """Build a network with random weights, and a linear path that was fitted to noise."""
+    torch.manual_seed(0)
+    config, head = SashimiConfig(num_classes=GRID.num_classes, n_layers=num_layers), kind.build(GRID)
+    model = Sashimi(config, head.num_parameters, kind.linear_path(GRID, config.dim)).eval()
+    if model.linear_path is not None and isinstance(kind, DmlHeadConfig):
+        model.linear_path.fit([0.3 * torch.randn(5000).cumsum(0).sin()], model.projection, kind.n_mixtures)
+    return model, head
 
 
 def generate_eagerly(model: Sashimi, head: OutputHead, uniforms: Tensor) -> None:
@@ -81,10 +95,8 @@ def run(options: argparse.Namespace) -> None:
     print(f"{torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}\n")
     print("| head | clips | eager samples/s | fused samples/s (best) | times as fast |\n|---|---|---|---|---|")
     compared = []
-    for name, head in HEADS.items():
-        torch.manual_seed(0)
-        config = SashimiConfig(num_classes=NUM_CLASSES, n_layers=options.layers)
-        model = Sashimi(config, head.num_parameters).eval()
+    for name, kind in HEADS.items():
+        model, head = make_model(kind, options.layers)
         with model.fixed():
             for batch in options.clips:
                 eager, fused = measure(model, head, batch, options)

@@ -35,7 +35,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--picture", type=Path, help="an SVG of the curves")
     made.add_argument("--sample-rate", type=int, default=16_000)
     made.add_argument("--seeds", default="0", help="e.g. 0,1")
-    made.add_argument("--only", default="", help="names of contenders, e.g. dml-mulaw8,dml-linear16; else the six")
+    made.add_argument(
+        "--only",
+        default="",
+        help="names of contenders, e.g. dml-path-mulaw8",
+    )
     made.add_argument("--updates", type=int, default=1000)
     made.add_argument("--clips", type=int, default=2, help="crops of an update")
     made.add_argument("--samples", type=int, default=4096, help="of a crop")

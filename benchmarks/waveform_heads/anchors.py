@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from solfa.models import LogisticMixture
-from solfa.ops import LinearGrid, cells_on
+from solfa.ops import cells_on
 from solfa.ops.class_grid import Grid
 from solfa.ops.logistic_mixture import interval_log_prob
 
 from .contenders import LINEAR8, LINEAR12, LINEAR16, MULAW8
 from .recordings import Recorded, training_crops
-from .scoring import COMMON, OWN, averages, cell_nats
+from .scoring import COMMON, LINE, OWN, averages, cell_nats
 
 Floats = NDArray[np.float64]
 ORDER = 32
@@ -32,8 +32,6 @@ NUM_MIXTURES = 10
 FIT_CROPS, FIT_STEPS, FIT_SAMPLES = 96, 300, 8192
 DECAYS = (0.9, 0.99)
 """Of the two running averages of squared residuals: over 10 and over 100 samples."""
-LINE = LinearGrid(bits=16)
-"""Residuals are modelled on the line of amplitudes, whatever grid they are of."""
 
 Anchors = dict[str, dict[str, dict[str, float]]]
 """By the name of the anchor and of the grid that it reads: bits per sample by the cells that are scored."""
@@ -133,7 +131,7 @@ def recent_levels(residual: Floats, noise: float) -> Floats:
 
 
 class ResidualMixture:
-    """A mixture of logistics around a prediction, as wide as a learned power of recent levels says."""
+    """A mixture of logistics of amplitudes, around a prediction, as wide as a learned power of recent levels says."""
 
     def __init__(self) -> None:
         spread = torch.linspace(-3, 1, NUM_MIXTURES, dtype=torch.float64)

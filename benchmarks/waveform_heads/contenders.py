@@ -1,24 +1,41 @@
-"""What is compared: one backbone under two heads, on four grids.
+"""What is compared: one backbone under several heads, on four grids.
 
 The 8-bit models are `Sashimi` as it is: an embedding with a row for each class. A row for each of 65,536 classes would
 be two million numbers at width 32, most of them hardly ever read, beside a backbone of a third of a million. So models
 of finer grids read the embedding of the 8-bit mu-law cell that the sample is in, plus one learned direction times the
-place of the sample within that cell, from -1 to 1: nothing of the finer sample is hidden, and it costs one vector. To
-see what that choice does, a contender may also read the sample itself, times another learned direction.
+place of the sample within that cell, from -1 to 1: nothing of the finer sample is hidden, and it costs one vector. That
+is what the library does, too, where a linear path leads past the embedding (`prediction_order`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from solfa.models import CategoricalHeadConfig, DmlHeadConfig, OutputHead, Sashimi, SashimiConfig, previous_classes
-from solfa.models.sashimi.heads import HeadConfig
+from solfa.models import (
+    CategoricalHeadConfig,
+    DmlHead,
+    DmlHeadConfig,
+    OutputHead,
+    Sashimi,
+    SashimiConfig,
+    previous_classes,
+)
+from solfa.models.sashimi.linear_path import COARSE, CellEmbedding
 from solfa.ops import LinearGrid, MulawGrid
 from solfa.ops.class_grid import Grid
 
-COARSE = MulawGrid(bits=8)
-"""Whose cells the models of finer grids have an embedding of."""
+from .heads import BytesHeadConfig, PathCategoricalHead, PathCategoricalHeadConfig
+
+HeadConfig = CategoricalHeadConfig | DmlHeadConfig | BytesHeadConfig | PathCategoricalHeadConfig
+TITLES = {
+    "categorical": "categorical",
+    "categorical-path": "categorical, linear path",
+    "dml": "mixture",
+    "dml-path": "mixture, linear path",
+    "bytes": "coarse, then fine byte",
+}
 
 
 @dataclass(frozen=True)
@@ -27,65 +44,39 @@ class Contender:
 
     grid: Grid
     head: HeadConfig
-    reads_cells: bool = False
-    """Read cells and the place within them instead of an embedding of every class."""
     reads_amplitude: bool = False
     """Read the position of the class on the line, too."""
 
     @property
+    def kind(self) -> str:
+        has_path = isinstance(self.head, DmlHeadConfig) and self.head.prediction_order > 0
+        return self.head.kind + ("-path" if has_path else "")
+
+    @property
     def name(self) -> str:
-        reading = ("-cells" if self.reads_cells else "") + ("-amplitude" if self.reads_amplitude else "")
-        return f"{self.head.kind}-{self.grid.kind}{self.grid.bits}{reading}"
+        return f"{self.kind}-{self.grid.kind}{self.grid.bits}{'-amplitude' if self.reads_amplitude else ''}"
 
     @property
     def title(self) -> str:
-        head = "categorical" if isinstance(self.head, CategoricalHeadConfig) else "DML"
         kind = "mu-law" if isinstance(self.grid, MulawGrid) else "linear"
-        rows = ", a row per class" if self.grid.bits > COARSE.bits and not self.reads_cells else ""
         amplitude = ", amplitude read" if self.reads_amplitude else ""
-        return f"{head}, {self.grid.bits}-bit {kind}{rows}{amplitude}"
+        return f"{TITLES[self.kind]}, {self.grid.bits}-bit {kind}{amplitude}"
 
 
 MULAW8, LINEAR8, LINEAR12, LINEAR16 = MulawGrid(bits=8), LinearGrid(bits=8), LinearGrid(bits=12), LinearGrid(bits=16)
 CONTENDERS = (
-    Contender(MULAW8, CategoricalHeadConfig()),
-    Contender(MULAW8, DmlHeadConfig()),
-    Contender(LINEAR8, CategoricalHeadConfig()),
-    Contender(LINEAR8, DmlHeadConfig()),
-    Contender(LINEAR12, DmlHeadConfig(), reads_cells=True),
-    Contender(LINEAR16, DmlHeadConfig(), reads_cells=True),
+    *(Contender(grid, CategoricalHeadConfig()) for grid in (MULAW8, LINEAR8)),
+    *(Contender(grid, PathCategoricalHeadConfig()) for grid in (MULAW8, LINEAR8)),
+    *(Contender(grid, DmlHeadConfig()) for grid in (MULAW8, LINEAR8, LINEAR12, LINEAR16)),
+    *(Contender(grid, BytesHeadConfig()) for grid in (LINEAR12, LINEAR16)),
+    *(Contender(grid, DmlHeadConfig(prediction_order=0)) for grid in (MULAW8, LINEAR8, LINEAR12, LINEAR16)),
 )
 OTHER_INPUTS = (
-    Contender(LINEAR16, DmlHeadConfig(), reads_cells=True, reads_amplitude=True),
-    Contender(MULAW8, DmlHeadConfig(), reads_amplitude=True),
+    Contender(LINEAR16, DmlHeadConfig(prediction_order=0), reads_amplitude=True),
+    Contender(MULAW8, DmlHeadConfig(prediction_order=0), reads_amplitude=True),
     Contender(MULAW8, CategoricalHeadConfig(), reads_amplitude=True),
-    # What the library builds of a 16-bit dataset: a row of the embedding for each class.
-    Contender(LINEAR16, DmlHeadConfig()),
 )
 """Run only when asked for by name."""
-
-
-class CellEmbedding(nn.Module):
-    """Read classes of a fine grid as their coarse cells and the place within."""
-
-    cells: Tensor
-    places: Tensor
-
-    def __init__(self, rows: nn.Embedding, grid: Grid, coarse: Grid) -> None:
-        super().__init__()
-        assert rows.num_embeddings == coarse.num_classes + 1, "one row more than cells, for what comes before the first"
-        self.rows, self.direction = rows, nn.Parameter(torch.zeros(rows.embedding_dim))
-        nn.init.normal_(self.direction)
-        audio = grid.to_audio(torch.arange(grid.num_classes))
-        cells = coarse.to_classes(audio)
-        middles = 2 * cells.double() / (coarse.num_classes - 1) - 1
-        places = (coarse.positions(audio) - middles) * (coarse.num_classes - 1)
-        self.register_buffer("cells", torch.cat([cells, torch.tensor([coarse.num_classes])]))
-        self.register_buffer("places", torch.cat([places.float(), torch.zeros(1)]))
-
-    def forward(self, classes: Tensor) -> Tensor:
-        read: Tensor = self.rows(self.cells[classes]) + self.places[classes][..., None] * self.direction
-        return read
 
 
 class AmplitudeEmbedding(nn.Module):
@@ -111,20 +102,27 @@ class WaveformModel(nn.Module):
     def __init__(self, contender: Contender, backbone: SashimiConfig, seed: int) -> None:
         super().__init__()
         self.grid: Grid = contender.grid
-        self.head: OutputHead = contender.head.build(self.grid.num_classes)
         torch.manual_seed(seed)
-        # The layers come out equal for every contender: they are drawn after as many rows.
+        # The layers come out equal for every contender: they are drawn first, and after as many rows.
         config = backbone.model_copy(update={"num_classes": COARSE.num_classes})
+        self.head: OutputHead = contender.head.build(self.grid)
+        torch.manual_seed(seed)
         self.network = Sashimi(config, self.head.num_parameters)
+        self.network.num_classes = self.grid.num_classes
         self.head.initialize(self.network.projection)
-        if contender.reads_cells:
-            self.network.embedding = CellEmbedding(self.network.embedding, self.grid, COARSE)  # type: ignore[assignment]
-        elif self.grid.num_classes > COARSE.num_classes:
-            self.network.embedding = nn.Embedding(self.grid.num_classes + 1, backbone.dim)
+        self.network.linear_path = contender.head.linear_path(self.grid, backbone.dim)
+        if self.grid.num_classes > COARSE.num_classes:
+            self.network.embedding = CellEmbedding(self.grid, backbone.dim)
         if contender.reads_amplitude:
-            self.network.embedding = AmplitudeEmbedding(  # type: ignore[assignment]
-                self.network.embedding, self.grid, backbone.dim
-            )
+            self.network.embedding = AmplitudeEmbedding(self.network.embedding, self.grid, backbone.dim)
+
+    def fit(self, recordings: Sequence[Tensor]) -> None:
+        """Fit what is fitted to the training data before any update: the linear path, where there is one."""
+        if self.network.linear_path is not None:
+            rounded = [self.grid.to_audio(self.grid.to_classes(audio)) for audio in recordings]
+            mixture = self.head.base if isinstance(self.head, PathCategoricalHead) else self.head
+            assert isinstance(mixture, DmlHead)
+            self.network.linear_path.fit(rounded, self.network.projection, mixture.num_mixtures)
 
     def forward(self, classes: Tensor) -> Tensor:
         """Give the parameters of the distribution of each class, having read those before it."""
@@ -133,6 +131,13 @@ class WaveformModel(nn.Module):
         return outputs
 
     def parameter_counts(self) -> dict[str, int]:
-        parts = {"input": self.network.embedding, "output": self.network.projection, "all": self.network}
-        counts = {name: sum(parameter.numel() for parameter in part.parameters()) for name, part in parts.items()}
-        return counts | {"backbone": counts["all"] - counts["input"] - counts["output"]}
+        """Count what reads, what predicts, and everything; a linear path does both."""
+        network = self.network
+        path = list(() if network.linear_path is None else network.linear_path.residuals.parameters())
+        parts = {
+            "input": [*network.embedding.parameters(), *path],
+            "backbone": [*network.tier.parameters(), *network.norm.parameters()],
+            "all": list(self.parameters()),
+        }
+        counts = {name: sum(parameter.numel() for parameter in part) for name, part in parts.items()}
+        return counts | {"output": counts["all"] - counts["input"] - counts["backbone"]}

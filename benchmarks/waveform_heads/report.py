@@ -1,6 +1,7 @@
 """The comparison as a table, as differences with intervals, and as curves."""
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from math import sqrt
 from statistics import mean, stdev
 
@@ -12,8 +13,9 @@ from .training import Result
 
 FONT = "system-ui, sans-serif"
 INK, QUIET, GRID = "#22202a", "#6a6674", "#e4e0e6"
-COLOURS = ("#8a3f7c", "#2f6f9f", "#c2702a", "#4d8a4d", "#a3322b", "#5b54a4", "#7a7a2a")
-WIDTH, HEIGHT, LEGEND = 400, 270, 58
+COLOURS = ("#8a3f7c", "#2f6f9f", "#c2702a", "#4d8a4d", "#a3322b", "#5b54a4", "#7a7a2a", "#3c8f8a", "#b0577f", "#555555")
+WIDTH, HEIGHT = 400, 270
+LEGEND_COLUMNS, LEGEND_LINE = 3, 18
 LEFT, RIGHT, TOP, BOTTOM = 40, 14, 30, 34
 CELLS = {"mulaw8": "8-bit mu-law cells", "linear8": "8-bit linear cells"}
 AXES = {"updates": "updates", "cpu_seconds": "CPU seconds"}
@@ -48,17 +50,23 @@ def markdown(runs: Sequence[Result], anchors: Anchors, recordings: Sequence[int]
 
 
 def differences(runs: Sequence[Result], recordings: Sequence[int]) -> list[str]:
-    """Compare all pairs of one seed on common cells, with the 95 % interval over held-out recordings."""
+    """Compare all pairs of one seed on common cells, with the 95 % interval over held-out recordings.
+
+    Grids that are too fine for common cells are compared, too, among those that have them.
+    """
+    finer = [grid for grid in dict.fromkeys(result["grid"] for result in runs) if grid not in CELLS]
+    groups = [
+        (cells, title, [one for one in runs if cells in one["bits_per_excerpt"]]) for cells, title in CELLS.items()
+    ]
+    groups += [(OWN, GRIDS[grid], [one for one in runs if one["grid"] == grid]) for grid in finer]
     rows = []
-    for cells, title in CELLS.items():
-        able = [result for result in runs if cells in result["bits_per_excerpt"]]
-        for number, first in enumerate(able):
-            for second in able[number + 1 :]:
-                if first["seed"] == second["seed"]:
-                    ours, theirs = (result["bits_per_excerpt"][cells] for result in (first, second))
-                    centre, half = paired_interval(ours, theirs, recordings)
-                    names = f"{first['title']} | {second['title']}"
-                    rows.append(f"| {title} | {first['seed']} | {names} | {centre:+.3f} ± {half:.3f} |")
+    for cells, title, able in groups:
+        for first, second in combinations(able, 2):
+            if first["seed"] == second["seed"]:
+                ours, theirs = (result["bits_per_excerpt"][cells] for result in (first, second))
+                centre, half = paired_interval(ours, theirs, recordings)
+                names = f"{first['title']} | {second['title']}"
+                rows.append(f"| {title} | {first['seed']} | {names} | {centre:+.3f} ± {half:.3f} |")
     return rows
 
 
@@ -82,16 +90,17 @@ def curves(runs: Sequence[Result]) -> Markup:
     """
     titles = list(dict.fromkeys(result["title"] for result in runs))
     colours = {title: COLOURS[number % len(COLOURS)] for number, title in enumerate(titles)}
+    legend = 4 + LEGEND_LINE * -(-len(titles) // LEGEND_COLUMNS)
     panels = (
         element(
             "g",
             *_panel(runs, cells, axis, colours),
-            transform=f"translate({column * WIDTH} {LEGEND + row * HEIGHT})",
+            transform=f"translate({column * WIDTH} {legend + row * HEIGHT})",
         )
         for row, cells in enumerate(CELLS)
         for column, axis in enumerate(AXES)
     )
-    width, height = WIDTH * len(AXES), LEGEND + HEIGHT * len(CELLS)
+    width, height = WIDTH * len(AXES), legend + HEIGHT * len(CELLS)
     return element(
         "svg",
         element("rect", width="100%", height="100%", fill="#ffffff"),
@@ -111,7 +120,7 @@ def curves(runs: Sequence[Result]) -> Markup:
 def _legend(colours: Mapping[str, str]) -> list[Markup]:
     parts = []
     for number, (title, colour) in enumerate(colours.items()):
-        x, y = 14 + number % 3 * 265, 18 + number // 3 * 18
+        x, y = 14 + number % LEGEND_COLUMNS * 265, LEGEND_LINE * (1 + number // LEGEND_COLUMNS)
         parts += [
             element("line", x1=x, y1=y - 4, x2=x + 18, y2=y - 4, stroke=colour, stroke_width=2.4),
             _text(title, x + 24, y, INK),

@@ -2,7 +2,7 @@
 
 A mixture of logistics is a density on a line, so it says what any interval holds: the cells of another grid, too, be
 they coarser or finer than its own. The targets are always the original samples, rounded to the grid that is scored.
-A categorical head says nothing about where in a cell a sample is, and is scored on its own grid alone.
+A head that knows classes says nothing about where in a cell a sample is, and is scored on its own grid alone.
 """
 
 import math
@@ -21,6 +21,8 @@ from .contenders import WaveformModel
 COMMON: Mapping[str, Grid] = {"mulaw8": MulawGrid(bits=8), "linear8": LinearGrid(bits=8)}
 """The cells on which contenders are compared."""
 OWN = "own"
+LINE = LinearGrid(bits=16)
+"""The line of amplitudes: any linear grid has it."""
 AT_ONCE = 8
 """Excerpts; more only take more memory."""
 
@@ -36,7 +38,8 @@ def nats_on(head: OutputHead, grid: Grid, outputs: Tensor, cells: Grid, audio: T
     """Give the nats of each sample on `cells`; None where the head cannot say."""
     targets = cells.to_classes(audio)
     if isinstance(head, DmlHead):
-        return cell_nats(head.mixture(outputs), grid, cells, targets)
+        line: Grid = LINE if head.is_centred else grid
+        return cell_nats(head.mixture(outputs), line, cells, targets)
     return -head.log_prob(outputs, targets).double() if cells == grid else None
 
 

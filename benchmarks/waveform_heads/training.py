@@ -21,6 +21,9 @@ from .contenders import Contender, WaveformModel
 from .recordings import Excerpts, Split, training_crops
 from .scoring import averages, score
 
+FIT_CROPS = 256
+"""Of the training data, that a linear path is fitted to."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -57,7 +60,7 @@ class Settings:
 
 
 Result = dict[str, Any]
-"""Of one run, as JSON: name, title, seed, settings, parameters, bits, bits_per_excerpt, curve, cpu_seconds."""
+"""Of one run, as JSON: name, title, grid, seed, settings, parameters, bits, bits_per_excerpt, curve, cpu_seconds."""
 
 
 def run(
@@ -74,11 +77,13 @@ def run(
     if path.exists():
         return read_result(path, settings)
     model = WaveformModel(contender, settings.backbone, seed)
+    model.fit(list(training_crops(split.train, 0, 0, FIT_CROPS, settings.num_samples)))
     curve, cpu_seconds = train(model, seed, settings, split, excerpts, lambda line: tell(f"{path.stem}: {line}"))
     bits = score(model, excerpts.audio)
     result: Result = {
         "name": contender.name,
         "title": contender.title,
+        "grid": f"{contender.grid.kind}{contender.grid.bits}",
         "seed": seed,
         "settings": asdict(settings),
         "parameters": model.parameter_counts(),
@@ -113,7 +118,7 @@ def train(
 ) -> tuple[list[dict[str, Any]], float]:
     """Make all updates; give the curve over a few excerpts, and the CPU seconds of the updates."""
     optim = settings.optim
-    optimizer = build_optimizer(model.network, optim)
+    optimizer = build_optimizer(model, optim)
     schedule = build_schedule(optimizer, optim)
     few = excerpts.audio[:: max(1, len(excerpts.audio) // settings.curve_excerpts)]
     curve: list[dict[str, Any]] = []
@@ -126,7 +131,7 @@ def train(
         loss = model.head.loss(model(classes), classes)
         optimizer.zero_grad()
         torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(model.network.parameters(), optim.clip_norm or math.inf)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), optim.clip_norm or math.inf)
         optimizer.step()
         schedule.step()
         losses += float(loss.detach())

@@ -109,9 +109,10 @@ class WaveformModel:
 
 
 def build_sashimi(model: SashimiModelConfig, codec: WaveformCodec) -> tuple[Sashimi, OutputHead]:
-    """Build a network for a grid's classes, its last layer initialised for its head."""
-    head: OutputHead = model.output_head.build(codec.grid.num_classes)
-    network = Sashimi(model.sized(head.num_classes), head.num_parameters)
+    """Build a network for a grid's classes, its last layer initialised for its head; a linear path is not fitted."""
+    head: OutputHead = model.output_head.build(codec.grid)
+    path = model.output_head.linear_path(codec.grid, model.dim)
+    network = Sashimi(model.sized(head.num_classes), head.num_parameters, path)
     head.initialize(network.projection)
     return network, head
 

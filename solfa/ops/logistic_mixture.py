@@ -27,7 +27,16 @@ from torch.nn.functional import logsigmoid
 from solfa.errors import ConfigError
 from solfa.ops.temperature import TemperatureSemantics, check_temperature, draw_tempered, draw_uniforms
 
-__all__ = ["class_range_log_prob", "interval_log_prob", "log_prob", "pmf", "sample", "sample_with"]
+__all__ = [
+    "class_range_log_prob",
+    "interval_log_prob",
+    "interval_pmf",
+    "interval_sample_with",
+    "log_prob",
+    "pmf",
+    "sample",
+    "sample_with",
+]
 
 MAX_EXACT_CLASSES = 1024
 """Exact temperatures need the probabilities of all classes; with more classes than this, that is too slow per draw."""
@@ -108,19 +117,19 @@ def pmf(
     log_scales: Float[Tensor, "*B M"],
     num_classes: int,
 ) -> Float[Tensor, "*B {num_classes}"]:
-    """Return the probabilities of all classes.
-
-    The factors are multiplied, not exponentiated: a logarithm near -11, typical for 16 bits, has a rounding error of
-    5e-7 itself.
-    """
+    """Return the probabilities of all classes."""
     mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
-    borders = torch.arange(num_classes + 1, device=means.device).to(mixture.means.dtype) - num_classes / 2
-    borders[0], borders[-1] = -FAR, FAR
-    steps, inverse = mixture.means[..., None], (-mixture.log_scales).exp()[..., None]
-    below = torch.sigmoid((borders[1:] - steps) * inverse)
-    above = torch.sigmoid((steps - borders[:-1]) * inverse)
-    masses = below * above * -torch.expm1(-borders.diff() * inverse)
-    return (mixture.log_weights.exp()[..., None] * masses).sum(dim=-2)
+    return _masses(mixture, torch.arange(1, num_classes, device=means.device) - num_classes / 2)
+
+
+def interval_pmf(
+    logits: Float[Tensor, "*B M"],
+    means: Float[Tensor, "*B M"],
+    log_scales: Float[Tensor, "*B M"],
+    borders: Float[Tensor, "borders"],
+) -> Float[Tensor, "*B V"]:
+    """Return the probabilities of all cells between ascending borders; the outermost are infinite."""
+    return _masses(_in_steps(logits, means, log_scales, 1.0), borders)
 
 
 def sample(
@@ -157,24 +166,74 @@ def sample_with(
     if semantics == "exact" and temperature != 1:
         return draw_tempered(_log_pmf(logits, means, log_scales, num_classes), uniforms[..., -1], temperature)
     mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
+    steps = _place(mixture, uniforms, temperature)
+    return (steps + num_classes / 2).floor().clamp(0, num_classes - 1).long()
+
+
+def interval_sample_with(
+    logits: Float[Tensor, "*B M"],
+    means: Float[Tensor, "*B M"],
+    log_scales: Float[Tensor, "*B M"],
+    borders: Float[Tensor, "borders"],
+    uniforms: Float[Tensor, "*B M+1"],
+    temperature: float = 1.0,
+    semantics: TemperatureSemantics = "heuristic",
+) -> Int64[Tensor, "*B"]:
+    """Draw cells between ascending borders; a border belongs to the cell above it."""
+    check_temperature(temperature)
+    if temperature == 0:
+        return interval_pmf(logits, means, log_scales, borders).argmax(dim=-1)
+    mixture = _in_steps(logits, means, log_scales, 1.0)
+    if semantics == "exact" and temperature != 1:
+        _check_exact(len(borders) + 1)
+        ends = _with_ends(borders.to(mixture.means)).expand(*logits.shape[:-1], -1)
+        cells = _Components(*(part[..., None, :] for part in mixture))
+        return draw_tempered(_log_mass(cells, ends[..., :-1], ends[..., 1:]), uniforms[..., -1], temperature)
+    return torch.bucketize(_place(mixture, uniforms, temperature), borders.to(mixture.means.dtype), right=True)
+
+
+def _place(mixture: _Components, uniforms: Float[Tensor, "*B U"], temperature: float) -> Float[Tensor, "*B"]:
+    """Draw a place on the line."""
     gumbel = -(-uniforms[..., :-1].log()).log()
     logistic = uniforms[..., -1:].logit()
     # logits / T + gumbel and logits + T gumbel have the same maximum, and the second is never infinite.
     chosen = (mixture.log_weights + temperature * gumbel.to(mixture.means)).argmax(dim=-1, keepdim=True)
     scale = temperature * mixture.log_scales.gather(-1, chosen).exp()
-    steps = mixture.means.gather(-1, chosen) + scale * logistic.to(mixture.means)
-    return (steps + num_classes / 2).floor().clamp(0, num_classes - 1).long().squeeze(-1)
+    return (mixture.means.gather(-1, chosen) + scale * logistic.to(mixture.means)).squeeze(-1)
+
+
+def _masses(mixture: _Components, borders: Float[Tensor, "borders"]) -> Float[Tensor, "*B V"]:
+    """Return the masses of all cells.
+
+    The factors are multiplied, not exponentiated: a logarithm near -11, typical for 16 bits, has a rounding error of
+    5e-7 itself.
+    """
+    borders = _with_ends(borders.to(mixture.means))
+    steps, inverse = mixture.means[..., None], (-mixture.log_scales).exp()[..., None]
+    below = torch.sigmoid((borders[1:] - steps) * inverse)
+    above = torch.sigmoid((steps - borders[:-1]) * inverse)
+    masses = below * above * -torch.expm1(-borders.diff() * inverse)
+    return (mixture.log_weights.exp()[..., None] * masses).sum(dim=-2)
+
+
+def _with_ends(borders: Float[Tensor, "borders"]) -> Float[Tensor, "ends"]:
+    far = borders.new_tensor([FAR])
+    return torch.cat([-far, borders, far])
+
+
+def _check_exact(num_classes: int) -> None:
+    if num_classes > MAX_EXACT_CLASSES:
+        raise ConfigError(
+            f"temperature: expected at most {MAX_EXACT_CLASSES} classes for exact semantics, found {num_classes}; "
+            "use heuristic, or temperature 1"
+        )
 
 
 def _log_pmf(
     logits: Float[Tensor, "*B M"], means: Float[Tensor, "*B M"], log_scales: Float[Tensor, "*B M"], num_classes: int
 ) -> Float[Tensor, "*B {num_classes}"]:
     """Return the logarithms of all probabilities, including those that are zero in float32."""
-    if num_classes > MAX_EXACT_CLASSES:
-        raise ConfigError(
-            f"temperature: expected at most {MAX_EXACT_CLASSES} classes for exact semantics, found {num_classes}; "
-            "use heuristic, or temperature 1"
-        )
+    _check_exact(num_classes)
     shape = (*logits.shape[:-1], num_classes)
     logits, means, log_scales = (part[..., None, :].expand(*shape, -1) for part in (logits, means, log_scales))
     classes = torch.arange(num_classes, device=means.device).expand(shape)

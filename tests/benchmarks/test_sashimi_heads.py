@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from benchmarks.waveform_heads.anchors import (
     FRAME,
@@ -24,18 +24,19 @@ from benchmarks.waveform_heads.contenders import (
     LINEAR16,
     MULAW8,
     OTHER_INPUTS,
-    CellEmbedding,
     Contender,
+    HeadConfig,
     WaveformModel,
 )
+from benchmarks.waveform_heads.heads import BytesHeadConfig, PathCategoricalHeadConfig
 from benchmarks.waveform_heads.recordings import Recorded, held_out_excerpts, read_split, training_crops
-from benchmarks.waveform_heads.report import curves, markdown, paired_interval
+from benchmarks.waveform_heads.report import curves, differences, markdown, paired_interval
 from benchmarks.waveform_heads.scoring import COMMON, OWN, cell_nats, score
 from benchmarks.waveform_heads.training import Settings, run
 from solfa.errors import ConfigError
 from solfa.models.sashimi.heads import DmlHead, DmlHeadConfig
 from solfa.models.sashimi.network import SashimiConfig
-from solfa.ops.class_grid import Grid
+from solfa.ops.class_grid import Grid, LinearGrid
 
 TINY = SashimiConfig(dim=4, n_layers=1, d_state=4)
 SETTINGS = Settings(
@@ -49,6 +50,7 @@ def noise(*shape: int, level: float = 0.2) -> Tensor:
 
 def model_of(contender: Contender) -> WaveformModel:
     model = WaveformModel(contender, TINY, seed=0)
+    model.fit([noise(400)])
     # So that the mixture is none of a symmetric, untrained head.
     torch.nn.init.normal_(model.network.projection.weight, std=0.3)
     return model
@@ -61,9 +63,12 @@ def write_recordings(folder: Path, count: int, num_samples: int, sample_rate: in
         soundfile.write(folder / f"{number}.wav", audio, sample_rate)
 
 
+@pytest.mark.parametrize("head", [DmlHeadConfig(prediction_order=0), DmlHeadConfig()], ids=["plain", "path"])
 @pytest.mark.parametrize("grid", [LINEAR8, MULAW8], ids=["linear", "mulaw"])
-def test_a_mixture_has_the_same_bits_on_its_own_grid_and_on_the_common_cells_that_equal_it(grid: Grid) -> None:
-    bits = score(model_of(Contender(grid, DmlHeadConfig())), noise(3, 320))
+def test_a_mixture_has_the_same_bits_on_its_own_grid_and_on_the_common_cells_that_equal_it(
+    grid: Grid, head: DmlHeadConfig
+) -> None:
+    bits = score(model_of(Contender(grid, head)), noise(3, 320))
     assert bits[f"{grid.kind}8"] == pytest.approx(bits[OWN], abs=1e-5)
 
 
@@ -76,7 +81,8 @@ def test_the_cells_of_a_grid_share_all_the_probability(contender: Contender, cel
     mixture = type(model.head.mixture(outputs))(
         *(part.expand(cells.num_classes, -1) for part in model.head.mixture(outputs))
     )
-    nats = cell_nats(mixture, model.grid, cells, torch.arange(cells.num_classes))
+    line = LINEAR16 if model.head.is_centred else model.grid
+    nats = cell_nats(mixture, line, cells, torch.arange(cells.num_classes))
     assert float((-nats).exp().sum()) == pytest.approx(1, abs=1e-9)
 
 
@@ -95,18 +101,25 @@ def test_all_contenders_start_with_the_same_layers() -> None:
         assert other.parameter_counts()["backbone"] == first.parameter_counts()["backbone"]
 
 
-@pytest.mark.parametrize("grid", [LINEAR12, LINEAR16], ids=["12", "16"])
-def test_no_two_classes_of_a_finer_grid_are_read_as_the_same(grid: Grid) -> None:
-    model = WaveformModel(Contender(grid, DmlHeadConfig(), reads_cells=True), TINY, seed=0)
-    reading: nn.Module = model.network.embedding
-    assert isinstance(reading, CellEmbedding)
-    read = torch.stack([reading.cells.double(), reading.places.double()], dim=1)
-    assert len(torch.unique(read, dim=0)) == grid.num_classes + 1
-    assert float(reading.places.abs().max()) <= 1 + 1e-6
+@pytest.mark.parametrize("head", [PathCategoricalHeadConfig(), BytesHeadConfig()], ids=lambda head: head.kind)
+def test_heads_of_the_comparison_are_distributions_and_are_drawn_from_as_such(head: HeadConfig) -> None:
+    grid = LinearGrid(bits=9) if head.kind == "bytes" else LINEAR8
+    model = model_of(Contender(grid, head))
+    outputs = model(grid.to_classes(noise(1, 16)))[:, -1:].detach()
+    pmf, every = model.head.pmf(outputs)[0, 0].detach(), torch.arange(grid.num_classes)
+    assert float(pmf.sum()) == pytest.approx(1, abs=1e-5)
+    nats = model.head.log_prob(outputs.expand(1, len(every), -1), every[None])[0].detach()
+    assert torch.allclose(nats.exp(), pmf, atol=1e-6)
+    uniforms = torch.rand(4000, model.head.num_uniforms, generator=torch.Generator().manual_seed(0))
+    drawn = model.head.draw_with(outputs[0].expand(4000, -1), uniforms)
+    # The mean of 4,000 draws is within five standard errors of that of the distribution.
+    mean, spread = float((pmf * every).sum()), float((pmf * every**2).sum())
+    assert abs(float(drawn.double().mean()) - mean) < 5 * ((spread - mean**2) / 4000) ** 0.5
+    assert -float(nats[drawn].mean()) < -float(nats.mean())
 
 
 def test_models_predict_each_class_from_those_before_it() -> None:
-    model = model_of(CONTENDERS[-1])
+    model = model_of(Contender(LINEAR16, DmlHeadConfig()))
     classes = LINEAR16.to_classes(noise(1, 40))
     changed = classes.clone()
     changed[0, 20] = 0
@@ -183,12 +196,26 @@ def test_an_interval_is_over_recordings_and_not_over_excerpts() -> None:
     assert half == pytest.approx(1.96)
 
 
+def test_grids_finer_than_the_common_cells_are_compared_on_their_own() -> None:
+    runs = [
+        {"title": title, "grid": grid, "seed": 0, "bits_per_excerpt": {OWN: bits}}
+        for title, grid, bits in (
+            ("a", "linear16", [9.0, 8.0]),
+            ("b", "linear16", [9.5, 9.0]),
+            ("c", "linear12", [1, 1]),
+        )
+    ]
+    (row,) = differences(runs, [0, 1])
+    assert row.startswith("| 16-bit linear | 0 | a | b | -0.750 ± ")
+
+
 def test_a_finished_run_is_read_and_not_made_again(tmp_path: Path) -> None:
     write_recordings(tmp_path / "audio", count=30, num_samples=600)
     split = read_split([tmp_path / "audio"], 16_000, min_samples=256)
     excerpts = held_out_excerpts(split.held_out, 2, 256)
     lines: list[str] = []
-    results = [run(one, 0, SETTINGS, split, excerpts, tmp_path, lines.append) for one in CONTENDERS[:2]]
+    pair = (CONTENDERS[0], Contender(MULAW8, DmlHeadConfig()))
+    results = [run(one, 0, SETTINGS, split, excerpts, tmp_path, lines.append) for one in pair]
     told = len(lines)
     assert run(CONTENDERS[0], 0, SETTINGS, split, excerpts, tmp_path, lines.append) == results[0]
     assert len(lines) == told > 0
@@ -197,5 +224,6 @@ def test_a_finished_run_is_read_and_not_made_again(tmp_path: Path) -> None:
     anchors = {"flac": {"mulaw8": {OWN: 5.0}, "linear8": {OWN: 4.0}}}
     table = markdown(results, anchors, excerpts.recordings)
     assert f"{results[1]['bits']['linear8']:.3f}" in table
+    assert "| 8-bit mu-law cells | 0 | categorical, 8-bit mu-law | mixture, linear path, 8-bit mu-law |" in table
     pictured = ElementTree.fromstring(str(curves(results)))
     assert len(pictured.findall(".//{http://www.w3.org/2000/svg}polyline")) == 6

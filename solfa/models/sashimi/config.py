@@ -10,7 +10,7 @@ from solfa.models.sashimi.network import SashimiConfig
 
 
 class SashimiModelConfig(SashimiConfig):
-    """The network and its head, written as `output_head: dml` and `n_mixtures: 10`."""
+    """The network and its head, written as `output_head: dml`, `n_mixtures: 10` and `prediction_order: 16`."""
 
     output_head: HeadConfig = CategoricalHeadConfig()
 
@@ -20,15 +20,16 @@ class SashimiModelConfig(SashimiConfig):
         if not isinstance(values, Mapping):
             return values
         read = dict(values)
-        head, n_mixtures = read.pop("output_head", None), read.pop("n_mixtures", None)
+        head = read.pop("output_head", None)
+        given = {name: read.pop(name, None) for name in ("n_mixtures", "prediction_order")}
+        given = {name: value for name, value in given.items() if value is not None}
         if head is None:
             head = CategoricalHeadConfig().kind
         if isinstance(head, str):
             head = {"kind": head}
-        if n_mixtures is not None and isinstance(head, Mapping):
+        if given and isinstance(head, Mapping):
             if head.get("kind") == CategoricalHeadConfig().kind:
-                raise ValueError(
-                    f"n_mixtures: found {n_mixtures} with a categorical head, which has no mixtures; remove it"
-                )
-            head = {**head, "n_mixtures": n_mixtures}
+                name, value = next(iter(given.items()))
+                raise ValueError(f"{name}: found {value} with a categorical head, which has none; remove it")
+            head = {**head, **given}
         return {**read, "output_head": head}

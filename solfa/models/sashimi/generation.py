@@ -91,8 +91,7 @@ class EagerStepper:
 
 def fastest_stepper(model: Sashimi, head: OutputHead, state: SashimiState) -> Stepper:
     """Step with the compiled kernel if it can be used, and with the network itself otherwise."""
-    batch = next(len(part) for part in state.up if part is not None)
-    fused = fused_stepper(model, head, batch)
+    fused = fused_stepper(model, head, len(state.past))
     if fused is None:
         return EagerStepper(model, head, state)
     fused.load(state)

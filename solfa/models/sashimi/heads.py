@@ -1,8 +1,9 @@
 """Output heads: turn the numbers that a network produces for each sample into a distribution over its classes.
 
 `categorical` reads them as one logit per class; `dml` as a discretised mixture of logistics: M logits, M means, M
-log-scales, on the line that the classes of a grid divide equally. Training and generation use both through the same
-protocol and never ask which one it is. Everything is computed in float32 under any autocast.
+log-scales, on a line that classes divide. Beside a linear path, that is the line of amplitudes, which the classes of a
+mu-law grid divide unequally; otherwise it is bent so that they divide it equally. Training and generation use both
+heads through the same protocol and never ask which one it is. Everything is computed in float32 under any autocast.
 """
 
 import math
@@ -10,19 +11,22 @@ from typing import Annotated, Literal, NamedTuple, Protocol, final, runtime_chec
 
 import torch
 from jaxtyping import Bool, Float, Float32, Int64
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from solfa.config import Config
+from solfa.models.sashimi.linear_path import LinearPath
 from solfa.ops import logistic_mixture
+from solfa.ops.class_grid import Grid, MulawGrid
 from solfa.ops.temperature import TemperatureSemantics, check_temperature, draw_tempered, draw_uniforms
 
 _INITIAL_STD = 0.05
 """The initial spread of what the last layer adds to its bias, for inputs of unit variance."""
 _INITIAL_SCALES = (0.1, 0.3)
+_CENTRED_SCALES = (1e-3, 3e-2)
 _LOG_SMALLEST_SCALE = -4.0
-"""In steps of the grid. A component in the middle of a cell then has all but 3e-12 of its mass in it: smaller scales
-would gain nothing, and their gradients grow with the inverse."""
+"""In steps of the grid, the smallest if they differ. A component in the middle of a cell then has all but 3e-12 of its
+mass in it: smaller scales would gain nothing, and their gradients grow with the inverse."""
 
 
 @runtime_checkable
@@ -166,11 +170,20 @@ class DmlHead(nn.Module):
 
     loss, draw = mean_nats, draw_classes
 
-    def __init__(self, num_classes: int, num_mixtures: int) -> None:
+    def __init__(self, num_classes: int, num_mixtures: int, centred_on: Grid | None = None) -> None:
+        """`centred_on` is the grid of a network with a linear path, which gives means around its prediction."""
         super().__init__()
         self.num_classes, self.num_mixtures = num_classes, num_mixtures
         self.num_parameters, self.num_uniforms = 3 * num_mixtures, num_mixtures + 1
-        self.smallest_log_scale = _LOG_SMALLEST_SCALE - math.log((num_classes - 1) / 2)
+        self.is_centred = centred_on is not None
+        self.borders: Tensor | None = None
+        """Between the classes on the line of amplitudes; None if they divide the line equally."""
+        steps_per_unit = (num_classes - 1) / 2
+        if isinstance(centred_on, MulawGrid):
+            with torch.device("cpu"):
+                borders = centred_on.borders()
+                self.borders, steps_per_unit = borders.float(), 1 / float(borders.diff().min())
+        self.smallest_log_scale = _LOG_SMALLEST_SCALE - math.log(steps_per_unit)
 
     def mixture(self, outputs: Float[Tensor, "*B P"]) -> LogisticMixture:
         """Split the network's output; scales are clamped from below."""
@@ -178,15 +191,29 @@ class DmlHead(nn.Module):
         return LogisticMixture(logits, means, log_scales.clamp(min=self.smallest_log_scale))
 
     def initialize(self, projection: nn.Linear) -> None:
-        """Start with equal weights, means spread over the line, and scales that grow with the distance from silence."""
-        means = (2 * torch.arange(self.num_mixtures) + 1) / self.num_mixtures - 1
-        narrow, wide = (math.log(scale) for scale in _INITIAL_SCALES)
-        log_scales = narrow + (wide - narrow) * means.abs()
+        """Start with equal weights, means spread over the line, and scales that grow with the distance from silence.
+
+        Around a prediction, start with means on it and scales from narrow to wide.
+        """
+        places = (2 * torch.arange(self.num_mixtures) + 1) / self.num_mixtures - 1
+        narrow, wide = (math.log(scale) for scale in (_CENTRED_SCALES if self.is_centred else _INITIAL_SCALES))
+        if self.is_centred:
+            log_scales, means = narrow + (wide - narrow) * (places + 1) / 2, torch.zeros_like(places)
+        else:
+            log_scales, means = narrow + (wide - narrow) * places.abs(), places
         _initialize(projection, torch.cat([torch.zeros_like(means), means, log_scales]))
 
     def log_prob(self, outputs: Float[Tensor, "B N P"], classes: Int64[Tensor, "B N"]) -> Float32[Tensor, "B N"]:
         with _without_autocast(outputs):
-            return logistic_mixture.log_prob(*self.mixture(outputs), classes, self.num_classes)
+            mixture = self.mixture(outputs)
+            if self.borders is None:
+                return logistic_mixture.log_prob(*mixture, classes, self.num_classes)
+            far = self.borders.new_tensor([logistic_mixture.FAR])
+            ends = torch.cat([-far, self.borders, far]).to(outputs.device)
+            outside = (classes < 0) | (classes >= self.num_classes)
+            known = classes.masked_fill(outside, 0)
+            found = logistic_mixture.interval_log_prob(*mixture, ends[known], ends[known + 1])
+            return found.masked_fill(outside, torch.nan)
 
     def draw_with(
         self,
@@ -195,10 +222,15 @@ class DmlHead(nn.Module):
         temperature: float = 1.0,
         semantics: TemperatureSemantics = "heuristic",
     ) -> Int64[Tensor, "*B"]:
-        return logistic_mixture.sample_with(*self.mixture(outputs), self.num_classes, uniforms, temperature, semantics)
+        mixture, how = self.mixture(outputs), (uniforms, temperature, semantics)
+        if self.borders is None:
+            return logistic_mixture.sample_with(*mixture, self.num_classes, *how)
+        return logistic_mixture.interval_sample_with(*mixture, self.borders.to(outputs.device), *how)
 
     def pmf(self, outputs: Float[Tensor, "*B P"]) -> Float32[Tensor, "*B V"]:
-        return logistic_mixture.pmf(*self.mixture(outputs), self.num_classes)
+        if self.borders is None:
+            return logistic_mixture.pmf(*self.mixture(outputs), self.num_classes)
+        return logistic_mixture.interval_pmf(*self.mixture(outputs), self.borders.to(outputs.device))
 
     @torch.no_grad()
     def statistics(
@@ -228,9 +260,12 @@ class CategoricalHeadConfig(Config):
 
     kind: Literal["categorical"] = "categorical"
 
-    def build(self, num_classes: int) -> CategoricalHead:
-        """Build the head for a number of classes."""
-        return CategoricalHead(num_classes)
+    def build(self, grid: Grid) -> CategoricalHead:
+        """Build the head for the classes of a grid."""
+        return CategoricalHead(grid.num_classes)
+
+    def linear_path(self, grid: Grid, dim: int) -> None:
+        """Logits have no means for a linear path to lead to."""
 
 
 class DmlHeadConfig(Config):
@@ -238,10 +273,16 @@ class DmlHeadConfig(Config):
 
     kind: Literal["dml"] = "dml"
     n_mixtures: PositiveInt = 10
+    prediction_order: NonNegativeInt = 16
+    """How many amplitudes a linear path leads from to the means; 0 has none, and the network finds the means alone."""
 
-    def build(self, num_classes: int) -> DmlHead:
-        """Build the head for a number of classes."""
-        return DmlHead(num_classes, self.n_mixtures)
+    def build(self, grid: Grid) -> DmlHead:
+        """Build the head for the classes of a grid."""
+        return DmlHead(grid.num_classes, self.n_mixtures, grid if self.prediction_order else None)
+
+    def linear_path(self, grid: Grid, dim: int) -> LinearPath | None:
+        """Build the linear path of a network that is `dim` wide; it is not fitted to any data yet."""
+        return LinearPath(grid, self.prediction_order, dim) if self.prediction_order else None
 
 
 HeadConfig = Annotated[CategoricalHeadConfig | DmlHeadConfig, Field(discriminator="kind")]

@@ -11,9 +11,9 @@ seen the inputs 0 .. t. To train, shift: `model(previous_classes(classes, model.
 A sequence can be cut anywhere, and its pieces read with `forward_with_state`, or one class at a time with `step`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int64
@@ -22,11 +22,21 @@ from torch import Tensor, nn
 
 from solfa.config import Config
 from solfa.errors import ConfigError
+from solfa.models.sashimi.linear_path import LinearPath, PastAmplitudes
 from solfa.nn.s4d import S4D
 from solfa.nn.sashimi_blocks import DownPool, FeedForward, NormKind, Pooled, SsmLayer, Tier, TierState, UpPool
 
-SashimiState = TierState
-"""What the network remembers about the classes it has read."""
+
+class SashimiState(NamedTuple):
+    """What the network remembers about the classes it has read."""
+
+    tier: TierState
+    past: Float[Tensor, "B K"]
+    """The last amplitudes, the latest first; none if there is no linear path."""
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "SashimiState":
+        """Change every tensor, e.g. `state.map(Tensor.detach)` between the segments of truncated training."""
+        return SashimiState(self.tier.map(change), change(self.past))
 
 
 class SashimiConfig(Config):
@@ -94,28 +104,35 @@ class Sashimi(nn.Module):
     torch.Size([2, 64])
     """
 
-    def __init__(self, config: SashimiConfig, num_outputs: int) -> None:
+    def __init__(self, config: SashimiConfig, num_outputs: int, linear_path: LinearPath | None = None) -> None:
         super().__init__()
         if config.num_classes is None:
             raise ConfigError("model.num_classes: expected a number, found none; set it, or take it from a dataset")
         self.config, self.num_classes = config, config.num_classes
         # One more class, to read before the first.
-        self.embedding = nn.Embedding(config.num_classes + 1, config.dim)
+        self.embedding: nn.Module = (
+            nn.Embedding(config.num_classes + 1, config.dim) if linear_path is None else linear_path.class_embedding()
+        )
         self.tier = build_tier(config)
         self.norm = nn.LayerNorm(config.dim)
         self.projection = nn.Linear(config.dim, num_outputs)
+        self.linear_path = linear_path
 
     def forward(self, inputs: Int64[Tensor, "B N"], state: SashimiState | None = None) -> Float[Tensor, "B N P"]:
         """Read classes after `state` (None at the start) and return the parameters of what follows each."""
-        return self._outputs(self.tier(self.embedding(inputs), state)[0])
+        x, heard = self._read(inputs, state)
+        return self._outputs(self.tier(x, None if state is None else state.tier)[0], heard)
 
     def forward_with_state(
         self, inputs: Int64[Tensor, "B N"], state: SashimiState | None = None
     ) -> tuple[Float[Tensor, "B N P"], SashimiState]:
         """Do the same, and also return the state after the last class."""
-        x, state = self.tier(self.embedding(inputs), state, keep_state=True)
-        assert state is not None
-        return self._outputs(x), state
+        embedded, heard = self._read(inputs, state)
+        x, tier = self.tier(embedded, None if state is None else state.tier, keep_state=True)
+        assert tier is not None
+        # A copy, so that a few amplitudes do not keep a long segment in memory.
+        past = self._silence(len(inputs)) if heard is None else heard.windows[:, -1].clone()
+        return self._outputs(x, heard), SashimiState(tier, past)
 
     def step(self, inputs: Int64[Tensor, "B"], state: SashimiState) -> tuple[Float[Tensor, "B P"], SashimiState]:
         """Read one class by recurrence; many steps equal `forward_with_state`."""
@@ -124,11 +141,11 @@ class Sashimi(nn.Module):
 
     def initial_state(self, batch_size: int) -> SashimiState:
         """Return the state of a network that has read nothing."""
-        return self.tier.initial_state(batch_size)
+        return SashimiState(self.tier.initial_state(batch_size), self._silence(batch_size))
 
     def start(self, batch_size: int) -> Int64[Tensor, "B"]:
         """Return the class to read before the first sample, which is not the class of any sample."""
-        return torch.full((batch_size,), self.num_classes, device=self.embedding.weight.device)
+        return torch.full((batch_size,), self.num_classes, device=self.projection.weight.device)
 
     @contextmanager
     def fixed(self) -> Iterator[None]:
@@ -139,10 +156,27 @@ class Sashimi(nn.Module):
                     stack.enter_context(module.fixed())
             yield
 
-    def _outputs(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N P"]:
+    def _read(
+        self, inputs: Int64[Tensor, "B N"], state: SashimiState | None
+    ) -> tuple[Float[Tensor, "B N D"], PastAmplitudes | None]:
+        embedded: Tensor = self.embedding(inputs)
+        if self.linear_path is None:
+            return embedded, None
+        heard = self.linear_path.read(inputs, self._silence(len(inputs)) if state is None else state.past)
+        return embedded + heard.embedded, heard
+
+    def _silence(self, batch_size: int) -> Float[Tensor, "B K"]:
+        if self.linear_path is None:
+            return self.projection.weight.new_zeros(batch_size, 0)
+        return self.linear_path.silence(batch_size)
+
+    def _outputs(self, x: Float[Tensor, "B N D"], heard: PastAmplitudes | None) -> Float[Tensor, "B N P"]:
         # Likelihoods are differences between these numbers, so do not round them to bfloat16.
         with torch.autocast(x.device.type, enabled=False):
-            outputs: Tensor = self.projection(self.norm(x))
+            normed = self.norm(x)
+            outputs: Tensor = self.projection(normed)
+            if self.linear_path is not None and heard is not None:
+                outputs = self.linear_path.place(outputs, normed, heard)
         return outputs
 
 

@@ -9,9 +9,11 @@ amplitudes they stand for; padding does not count.
 import json
 import logging
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
 from pydantic import Field, PositiveInt
@@ -19,6 +21,7 @@ from torch import Tensor
 
 from solfa.data.batching.collation import Batch
 from solfa.data.batching.stage_batches import PackRows, segment_frames
+from solfa.data.sources.stage_source import OpenedSource
 from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 from solfa.generate.request import ClipRequest
@@ -29,6 +32,7 @@ from solfa.models.sashimi.generation import WaveformSampling
 from solfa.models.sashimi.heads import DmlHead
 from solfa.models.sashimi.network import Sashimi, SashimiState, previous_classes
 from solfa.models.sashimi.state_spaces import load_state_spaces
+from solfa.ops.class_grid import Grid
 from solfa.solvers.config import SolverConfig, StageConfig
 from solfa.solvers.fabric.wrappers import is_wrapped_module, unwrapped
 from solfa.solvers.loop.averages import Metrics
@@ -40,6 +44,9 @@ from solfa.spelling import plural
 from solfa.xp.state_file import load_module
 
 logger = logging.getLogger(__name__)
+
+FIT_CLIPS, FIT_SAMPLES = 256, 1 << 16
+"""How many clips a linear predictor is fitted to, and how many samples of each."""
 
 
 class SashimiGenerateConfig(StageConfig):
@@ -84,6 +91,11 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
                 "dataset.mode: packed rows join unrelated clips, which SaShiMi would read as one; use crop or pad"
             )
         self.model, self.head = build_sashimi(cfg.model, self.codec)
+        if self.model.linear_path is not None:
+            assert isinstance(self.head, DmlHead), "a linear path leads to the means of a mixture"
+            # Restored weights bring the prediction that they were trained with.
+            recordings = some_amplitudes(self.sources["train"], self.codec.grid)
+            self.model.linear_path.fit(recordings, self.model.projection, self.head.num_mixtures)
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.register_stateful("model", "optimizer")
         self.register_best("model")
@@ -95,6 +107,8 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         """Say in one line what is trained: the head, its mixtures and classes, how far it hears, its size."""
         head, grid, batching = self.head, self.codec.grid, self.cfg.dataset
         mixtures = f" with {plural(head.num_mixtures, 'mixture')}" if isinstance(head, DmlHead) else ""
+        if (path := self.network.linear_path) is not None:
+            mixtures += f" around a linear prediction of order {path.order}"
         heard = "whole clips"
         if batching is not None and (seconds := batching.train.segment_seconds or batching.segment_seconds) is not None:
             heard = f"{segment_frames(seconds, self.codec.frame_rate):,} samples ({seconds:g} s)"
@@ -219,6 +233,16 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         rows = slice(1 if self.is_training else None)
         found = self.head.statistics(outputs[rows], mask[rows])
         return {name: value * count for name, value in found.items()}
+
+
+def some_amplitudes(source: OpenedSource, grid: Grid) -> Iterator[Float[Tensor, "_"]]:
+    """Read the middles of evenly spaced clips: a function of the dataset alone, whoever reads it."""
+    count = min(FIT_CLIPS, len(source))
+    for place in range(count):
+        array = source[place * len(source) // count].array
+        start = max(0, (len(array) - FIT_SAMPLES) // 2)
+        classes = torch.from_numpy(array[start : start + FIT_SAMPLES, 0].astype(np.int64))
+        yield grid.to_audio(classes)
 
 
 def _changes(model: SashimiModelConfig, wanted: SashimiModelConfig) -> list[str]:

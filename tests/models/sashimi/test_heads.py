@@ -1,6 +1,7 @@
-"""Both heads through one protocol: likelihood, masks, precision, draws, and how they start."""
+"""All heads through one protocol: likelihood, masks, precision, draws, and how they start."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -16,15 +17,21 @@ from solfa.models.sashimi.heads import (
     HeadConfig,
     OutputHead,
 )
+from solfa.ops.class_grid import LinearGrid, MulawGrid
 from solfa.ops.temperature import TemperatureSemantics, draw_uniforms
 
-NUM_CLASSES = 32
-HEADS = {"categorical": CategoricalHeadConfig(), "dml": DmlHeadConfig(n_mixtures=4)}
+GRID = MulawGrid(bits=5)
+NUM_CLASSES = GRID.num_classes
+HEADS = {
+    "categorical": CategoricalHeadConfig(),
+    "dml": DmlHeadConfig(n_mixtures=4, prediction_order=0),
+    "dml on amplitudes": DmlHeadConfig(n_mixtures=4),
+}
 
 
 @pytest.fixture(params=HEADS)
 def head(request: pytest.FixtureRequest) -> OutputHead:
-    built = HEADS[request.param].build(NUM_CLASSES)
+    built = HEADS[request.param].build(GRID)
     assert isinstance(built, OutputHead) and isinstance(built, nn.Module) and not list(built.parameters())
     return built
 
@@ -42,8 +49,8 @@ class WithHead(Config):
 
 
 def test_a_head_is_chosen_by_its_kind() -> None:
-    assert isinstance(WithHead().output_head.build(256), CategoricalHead)
-    chosen = parse_config(WithHead, {"output_head": {"kind": "dml"}}, "test").output_head.build(65536)
+    assert isinstance(WithHead().output_head.build(GRID), CategoricalHead)
+    chosen = parse_config(WithHead, {"output_head": {"kind": "dml"}}, "test").output_head.build(LinearGrid())
     assert isinstance(chosen, DmlHead) and (chosen.num_classes, chosen.num_parameters) == (65536, 30)
     with pytest.raises(ConfigError, match=r"n_mixtures: .*found 0"):
         parse_config(WithHead, {"output_head": {"kind": "dml", "n_mixtures": 0}}, "test")
@@ -94,9 +101,9 @@ def test_all_is_float32_under_any_autocast(head: OutputHead) -> None:
 
 
 @pytest.mark.parametrize("num_classes", [256, 65536])
-@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("kind", ["categorical", "dml"])
 def test_a_new_network_starts_hardly_worse_than_ignorant(kind: str, num_classes: int) -> None:
-    head = HEADS[kind].build(num_classes)
+    head = HEADS[kind].build(LinearGrid(bits=num_classes.bit_length() - 1))
     projection = nn.Linear(8, head.num_parameters)
     head.initialize(projection)
     inputs = torch.randn(2, 100, 8, generator=torch.Generator().manual_seed(0))
@@ -118,6 +125,29 @@ def test_a_mixture_starts_spread_over_the_line_and_symmetric(num_mixtures: int) 
     torch.testing.assert_close(log_scales, log_scales.flip(0))
     small = projection(torch.randn(1000, 16)) - projection(torch.zeros(16))
     assert 0.02 < small.std() < 0.1
+
+
+def test_around_a_prediction_a_mixture_starts_centred_and_from_narrow_to_wide() -> None:
+    head = DmlHeadConfig(n_mixtures=3).build(GRID)
+    projection = nn.Linear(16, head.num_parameters)
+    head.initialize(projection)
+    logits, offsets, log_scales = head.mixture(projection(torch.zeros(16)))
+    assert logits.tolist() == offsets.tolist() == [0] * 3
+    assert 1e-3 < log_scales.exp().min() < log_scales.exp().max() < 3e-2 and (log_scales.diff() > 0).all()
+
+
+def test_beside_a_linear_path_the_cells_of_mulaw_are_intervals_of_amplitudes() -> None:
+    head, bent = DmlHeadConfig(n_mixtures=4).build(GRID), DmlHead(NUM_CLASSES, 4)
+    outputs = some_outputs(head, 1, 1)
+    logits, means, log_scales = (part[0, 0].double() for part in outputs.chunk(3, dim=-1))
+    borders = [-math.inf, *GRID.borders().tolist(), math.inf]
+    for number, (lower, upper) in enumerate(pairwise(borders)):
+        below, above = (torch.sigmoid((border - means) / log_scales.exp()) for border in (lower, upper))
+        mass = float((logits.softmax(-1) * (above - below)).sum())
+        found = head.log_prob(outputs, torch.tensor([[number]])).exp().item()
+        assert found == pytest.approx(mass, rel=1e-4)
+    assert (head.pmf(outputs) - bent.pmf(outputs)).abs().max() > 0.01
+    assert head.log_prob(outputs, torch.tensor([[NUM_CLASSES]])).isnan()
 
 
 def test_scales_have_a_floor_that_costs_nothing() -> None:

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from solfa.errors import ConfigError
-from solfa.models.sashimi.heads import CategoricalHead, DmlHead, OutputHead
+from solfa.models.sashimi.heads import CategoricalHeadConfig, DmlHeadConfig, OutputHead
 from solfa.models.sashimi.kernel.library import NoKernelError, load_kernel
 from solfa.models.sashimi.kernel.stepper import FusedStepper, fused_stepper
 from solfa.models.sashimi.network import Sashimi, SashimiConfig, previous_classes
+from solfa.ops.class_grid import LinearGrid, MulawGrid
 from solfa.ops.temperature import TemperatureSemantics, draw_uniforms
 
 V = 64
@@ -25,7 +26,13 @@ VARIANTS = {
     "wide": {"dim": 72, "pool": (2,), "unet": True},
     "shifted norms": {"norm": "shifted", "pool": (2,)},
 }
-HEADS = {"categorical": CategoricalHead(V), "dml": DmlHead(V, 3)}
+KINDS = {
+    "categorical": (CategoricalHeadConfig(), MulawGrid(bits=6)),
+    "dml": (DmlHeadConfig(n_mixtures=3, prediction_order=0), MulawGrid(bits=6)),
+    "dml with a path": (DmlHeadConfig(n_mixtures=3, prediction_order=5), MulawGrid(bits=6)),
+    "dml with a path, 9 bits": (DmlHeadConfig(n_mixtures=3, prediction_order=16), LinearGrid(bits=9)),
+}
+HEADS: dict[str, OutputHead] = {name: config.build(grid) for name, (config, grid) in KINDS.items()}
 every_head = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
 
 
@@ -41,10 +48,14 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def make_model(num_outputs: int = V, **settings: object) -> Sashimi:
+def make_model(head: OutputHead = HEADS["categorical"], **settings: object) -> Sashimi:
     torch.manual_seed(3)
-    sizes = {"num_classes": V, "dim": 16, "n_layers": 2, "pool": (4, 4), "d_state": 8}
-    model = Sashimi(SashimiConfig.model_validate({**sizes, **settings}), num_outputs).eval()
+    sizes = {"num_classes": head.num_classes, "dim": 16, "n_layers": 2, "pool": (4, 4), "d_state": 8}
+    config = SashimiConfig.model_validate({**sizes, **settings})
+    kind, grid = next(KINDS[name] for name, known in HEADS.items() if known is head)
+    model = Sashimi(config, head.num_parameters, kind.linear_path(grid, config.dim)).eval()
+    if model.linear_path is not None:
+        model.linear_path.fit([0.1 * torch.randn(2000).cumsum(0).sin()], model.projection, 3)
     with torch.no_grad():
         for parameter in model.parameters():
             # What starts as zero or one would hide a mistake.
@@ -77,10 +88,22 @@ def test_steps_equal_those_of_the_network(variant: dict[str, object]) -> None:
 
 
 @pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("kind", ["dml with a path", "dml with a path, 9 bits"])
+@torch.no_grad()
+def test_steps_read_residuals_in_the_cells_that_the_network_reads_them_in(kind: str) -> None:
+    head = HEADS[kind]
+    model, classes = make_model(head), torch.randint(0, head.num_classes + 1, (3, 200))
+    path = model.linear_path
+    # Rows of another magnitude: one residual in the cell beside its own would be seen.
+    path.residuals.weight.mul_(torch.linspace(1, 100, 257)[:, None])
+    assert (stepped(make_stepper(model, head, 3), classes) - model(classes)).abs().max() < 1e-4
+
+
+@pytest.mark.usefixtures("kernels")
 @every_head
 @torch.no_grad()
 def test_nothing_drifts_over_thousands_of_steps(head: OutputHead) -> None:
-    model = make_model(head.num_parameters, dim=32, d_state=64)
+    model = make_model(head, dim=32, d_state=64)
     stepper = make_stepper(model, head, 1)
     classes, log_prob = stepper.run(model.start(1), make_uniforms(head, 1, 4096))
     outputs, state = model.forward_with_state(previous_classes(classes, model.start(1)))
@@ -97,7 +120,7 @@ def test_nothing_drifts_over_thousands_of_steps(head: OutputHead) -> None:
 def test_draws_and_log_probs_are_the_heads(
     head: OutputHead, temperature: float, semantics: TemperatureSemantics
 ) -> None:
-    model, uniforms = make_model(head.num_parameters), make_uniforms(head, 3, 100)
+    model, uniforms = make_model(head), make_uniforms(head, 3, 100)
     classes, log_prob = make_stepper(model, head, 3).run(model.start(3), uniforms, temperature, semantics)
     outputs = model(previous_classes(classes, model.start(3)))
     expected = head.draw_with(outputs, uniforms, temperature, semantics)
@@ -112,22 +135,26 @@ def test_draws_and_log_probs_are_the_heads(
 @every_head
 @torch.no_grad()
 def test_outputs_far_from_any_training_still_have_finite_log_probs(head: OutputHead) -> None:
-    model, uniforms = make_model(head.num_parameters), make_uniforms(head, 2, 50)
+    model, uniforms = make_model(head), make_uniforms(head, 2, 50)
     model.projection.weight.mul_(300)
     classes, log_prob = make_stepper(model, head, 2).run(model.start(2), uniforms)
     outputs = model(previous_classes(classes, model.start(2)))
-    assert classes.min() >= 0 and classes.max() < V
+    assert classes.min() >= 0 and classes.max() < head.num_classes
     # Outputs are hundreds here, and so are their roundings.
     torch.testing.assert_close(log_prob, head.log_prob(outputs, classes), rtol=1e-3, atol=1e-2)
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("variant", [VARIANTS["plain"], VARIANTS["unet"]], ids=["plain", "unet"])
+@pytest.mark.parametrize(
+    ("kind", "variant"),
+    [("categorical", "plain"), ("categorical", "unet"), ("dml with a path", "odd widths")],
+)
 @torch.no_grad()
-def test_a_prompt_read_by_convolution_is_handed_over_at_every_phase(variant: dict[str, object]) -> None:
-    model = make_model(**variant)
+def test_a_prompt_read_by_convolution_is_handed_over_at_every_phase(kind: str, variant: str) -> None:
+    head = HEADS[kind]
+    model = make_model(head, **VARIANTS[variant])
     classes = torch.randint(0, V, (2, 34))
-    expected, stepper = model(classes), make_stepper(model, HEADS["categorical"], 2)
+    expected, stepper = model(classes), make_stepper(model, head, 2)
     for num_samples in (1, 2, 3, 4, 9, 16, 18, 23):
         stepper.load(model.forward_with_state(classes[:, :num_samples])[1])
         assert (stepped(stepper, classes[:, num_samples:]) - expected[:, num_samples:]).abs().max() < 1e-5
@@ -136,7 +163,7 @@ def test_a_prompt_read_by_convolution_is_handed_over_at_every_phase(variant: dic
 @pytest.mark.usefixtures("kernels")
 @every_head
 def test_many_runs_equal_one(head: OutputHead) -> None:
-    model, uniforms = make_model(head.num_parameters), make_uniforms(head, 2, 60)
+    model, uniforms = make_model(head), make_uniforms(head, 2, 60)
     whole = make_stepper(model, head, 2).run(model.start(2), uniforms)
     stepper, last, parts = make_stepper(model, head, 2), model.start(2), []
     for numbers in uniforms.split([7, 1, 32, 20], dim=1):
@@ -150,7 +177,7 @@ def test_many_runs_equal_one(head: OutputHead) -> None:
 @every_head
 def test_a_clip_depends_neither_on_the_others_nor_on_threads(head: OutputHead) -> None:
     model, uniforms, before = (
-        make_model(head.num_parameters, dim=72),
+        make_model(head, dim=72),
         make_uniforms(head, 7, 30),
         torch.get_num_threads(),
     )

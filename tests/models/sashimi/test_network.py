@@ -134,7 +134,7 @@ def test_a_sequence_may_be_cut_anywhere_and_read_in_either_way(variant: dict[str
 def test_a_state_holds_no_memory_of_a_long_segment() -> None:
     model = make_model(pool=(4,))
     state = model.forward_with_state(make_classes(1, 403))[1]
-    assert state.pooled.waiting.shape[1] == 3 and state.pooled.ready.shape[1] == 1
+    assert state.tier.pooled.waiting.shape[1] == 3 and state.tier.pooled.ready.shape[1] == 1
     assert all(tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize for tensor in tensors(state))
 
 

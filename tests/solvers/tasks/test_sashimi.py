@@ -26,6 +26,7 @@ from solfa.generate.waveforms import LikelyClip, keep_likely
 from solfa.models.sashimi.config import SashimiModelConfig
 from solfa.models.sashimi.heads import CategoricalHeadConfig, DmlHeadConfig
 from solfa.models.sashimi.network import previous_classes
+from solfa.ops.linear_prediction import fit_prediction
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.sashimi import SashimiSolver, SashimiSolverConfig
 from solfa.solvers.watchers.protocol import Watcher, Watchers
@@ -99,6 +100,31 @@ def test_run_interrupted_and_resumed_equals_an_unbroken_one(
         changes |= {"model__output_head": "dml", "truncate_seconds": 0.04, "model__gradient_checkpointing": True}
     values = sashimi_values(tones, **changes)
     check_resume(tmp_path, lambda folder, watcher: solver_of(folder, values, watcher), stop_at)
+
+
+def test_a_linear_path_is_fitted_to_the_data_once_and_kept(tones: Path, tmp_path: Path) -> None:
+    values = sashimi_values(tones, model__output_head="dml", model__prediction_order=5)
+    solver = solver_of(tmp_path / "xp", values)
+    source, path = solver.sources["train"], solver.network.linear_path
+    amplitudes = [solver.codec.grid.to_audio(torch.from_numpy(clip.array[:, 0].astype(np.int64))) for clip in source]
+    smallest = float(solver.codec.grid.borders().diff().min()) / 2
+    expected = fit_prediction(amplitudes, 5, 10, smallest)
+    fitted = (path.coefficients, path.whitening, path.error, solver.network.projection.bias[-10:])
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(fitted, expected, strict=True))
+    solver.run()
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(fitted[:3], expected[:3], strict=True))
+    assert "around a linear prediction of order 5" in solver.describe()
+    # Continued with other data, the weights keep the prediction that they were trained with.
+    (tmp_path / "xp" / "config.json").write_text(json.dumps(solver.cfg.model_dump(mode="json")))
+    loaded = load_model(tmp_path / "xp").generator
+    assert isinstance(loaded, WaveformModel)
+    assert torch.equal(loaded.network.linear_path.coefficients, expected.coefficients)
+    other = store_tones(tmp_path / "other.solfa", solver.codec, apart_hz=50.0)
+    changed = sashimi_values(other, model__output_head="dml", model__prediction_order=5)
+    again = solver_of(tmp_path / "again", {**changed, "continue_from": str(tmp_path / "xp")})
+    assert not torch.equal(again.network.linear_path.coefficients, expected.coefficients)
+    again.restore()
+    assert torch.equal(again.network.linear_path.coefficients, expected.coefficients)
 
 
 def test_pieces_change_how_far_gradients_go_back_and_nothing_else(tones: Path, tmp_path: Path) -> None:
@@ -263,17 +289,20 @@ def test_a_head_is_written_as_its_name_and_its_number_of_components() -> None:
     assert head() == CategoricalHeadConfig()
     assert head(output_head="dml") == DmlHeadConfig(n_mixtures=10)
     assert head(output_head="dml", n_mixtures=4) == DmlHeadConfig(n_mixtures=4)
+    assert head(output_head="dml", prediction_order=0) == DmlHeadConfig(n_mixtures=10, prediction_order=0)
     stored = parse_config(SashimiModelConfig, {"output_head": "dml", "n_mixtures": 4}, "model").model_dump()
     assert head(**stored) == DmlHeadConfig(n_mixtures=4)
-    with pytest.raises(ConfigError, match=r"n_mixtures: .*4.*categorical"):
-        head(n_mixtures=4)
+    for name in ("n_mixtures", "prediction_order"):
+        with pytest.raises(ConfigError, match=rf"{name}: .*4.*categorical"):
+            head(**{name: 4})
     with pytest.raises(ConfigError, match=r"output_head\.kind: .*, found 'dmll', did you mean 'dml'"):
         head(output_head="dmll")
 
 
 def test_the_grid_of_the_dataset_is_that_of_the_model(tones: Path, tmp_path: Path) -> None:
     data = store_tones(tmp_path / "linear.solfa", WaveformCodec(LinearOptions(bits=9, sample_rate=RATE)))
-    solver = solver_of(tmp_path / "xp", sashimi_values(data, model__output_head="dml"))
+    head = {"model__output_head": "dml", "model__prediction_order": 0}
+    solver = solver_of(tmp_path / "xp", sashimi_values(data, **head))
     assert (solver.head.num_classes, solver.network.num_classes, solver.codec.grid.kind) == (512, 512, "linear")
     assert solver.run_stage("valid")["bits_per_sample"] == pytest.approx(9, abs=1.5)
 

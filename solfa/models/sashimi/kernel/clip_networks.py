@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float32
-from torch import Tensor
+from torch import Tensor, nn
 
 from solfa.models.sashimi.heads import DmlHead, OutputHead
 from solfa.models.sashimi.kernel import structures
 from solfa.models.sashimi.kernel.packed_weights import pack_layers, pack_linear, pack_rows, pack_state
+from solfa.models.sashimi.linear_path import LARGEST_LOG_SCALE, LinearPath
 from solfa.models.sashimi.network import Sashimi, SashimiState
-from solfa.nn.sashimi_blocks import SsmLayer, Tier
+from solfa.nn.sashimi_blocks import SsmLayer, Tier, TierState
 from solfa.ops import logistic_mixture
 
 
@@ -33,6 +34,18 @@ class PackedWeights(NamedTuple):
     norm: int
     projection: int
     tiers: list[TierWeights]
+    path: "PackedPath | None"
+
+
+class PackedPath(NamedTuple):
+    """What a linear path needs besides weights: what it computes with is float64, or as the network keeps it."""
+
+    coefficients: Tensor
+    borders: Tensor
+    amplitudes: Tensor
+    residuals: Tensor
+    whitening: Tensor
+    error: float
 
 
 def tiers_of(model: Sashimi) -> list[Tier]:
@@ -46,8 +59,10 @@ def tiers_of(model: Sashimi) -> list[Tier]:
 @torch.no_grad()
 def pack_weights(model: Sashimi) -> PackedWeights:
     """Copy the current weights."""
-    parts = [pack_rows(model.embedding.weight), pack_rows(torch.stack([model.norm.weight, model.norm.bias]))]
-    parts.append(pack_linear(model.projection))
+    # As the network reads each class, so that both begin with the same numbers to the bit.
+    rows = model.embedding(torch.arange(model.num_classes + 1))
+    parts = [pack_rows(rows), pack_rows(torch.stack([model.norm.weight, model.norm.bias]))]
+    parts.append(pack_linear(_last_layer(model)))
     for tier in tiers_of(model):
         pools = [torch.empty(0), torch.empty(0)]
         if tier.pooled is not None:
@@ -60,17 +75,41 @@ def pack_weights(model: Sashimi) -> PackedWeights:
     memory, addresses = structures.joined(parts)
     tiers = [TierWeights(*addresses[at : at + 4]) for at in range(3, len(addresses), 4)]
     embedding, norm, projection = addresses[:3]
-    return PackedWeights(memory, embedding, norm, projection, tiers)
+    path = None if model.linear_path is None else _pack_path(model.linear_path)
+    return PackedWeights(memory, embedding, norm, projection, tiers, path)
+
+
+def _last_layer(model: Sashimi) -> nn.Linear:
+    """Join what the head and what the linear path take from the network into one layer."""
+    if model.linear_path is None:
+        return model.projection
+    layers = (model.projection, model.linear_path.turns)
+    joined = nn.Linear(model.config.dim, sum(layer.out_features for layer in layers))
+    joined.weight.copy_(torch.cat([layer.weight for layer in layers]))
+    joined.bias.copy_(torch.cat([layer.bias for layer in layers]))
+    return joined
+
+
+def _pack_path(path: LinearPath) -> PackedPath:
+    return PackedPath(
+        path.coefficients.double(),
+        path.borders.clone(),
+        path.amplitudes.clone(),
+        pack_rows(path.residuals.weight),
+        path.whitening.T.contiguous().clone(),
+        float(path.error),
+    )
 
 
 def grid_of(head: OutputHead) -> structures.Grid:
     """Describe the mixture that the kernel draws from; empty for all other heads."""
     if not isinstance(head, DmlHead):
         return structures.Grid()
-    steps = (head.num_classes - 1) / 2
+    steps = (head.num_classes - 1) / 2 if head.borders is None else 1.0
     return structures.Grid(
         *(head.num_classes, head.num_mixtures, steps, math.log(steps), head.smallest_log_scale),
         *(logistic_mixture.LARGEST_MEAN, *logistic_mixture.LOG_SCALE_LIMITS, logistic_mixture.FAR),
+        None if head.borders is None else head.borders.data_ptr(),
     )
 
 
@@ -78,7 +117,7 @@ class ClipGroup:
     """Some clips that one thread steps together."""
 
     def __init__(self, model: Sashimi, head: OutputHead, weights: PackedWeights, num_clips: int) -> None:
-        self.num_clips, self._weights = num_clips, weights
+        self.num_clips, self._weights, self._head = num_clips, weights, head
         self._modules, self._buffers = tiers_of(model), list[Tensor]()
         self._tiers = (structures.Tier * len(self._modules))()
         self._states: list[Tensor] = []
@@ -86,12 +125,25 @@ class ClipGroup:
             self._set_tier(model, at)
         self._states.reverse()
         num_outputs, width = model.projection.out_features, structures.padded(model.config.dim)
-        many = structures.padded(num_outputs)
+        order = 0 if model.linear_path is None else model.linear_path.order
+        many = structures.padded(num_outputs + order)
+        self._past = torch.zeros(num_clips, order)
         self.network = structures.Network(
-            *(num_clips, len(self._modules), num_outputs, many, self._tiers),
+            *(num_clips, len(self._modules), model.num_classes, num_outputs, many, self._tiers),
             *(weights.embedding, weights.norm, weights.projection),
             *(self._floats(num_clips, width), self._floats(num_clips, many), self._floats(many)),
             grid_of(head),
+            self._path(),
+        )
+
+    def _path(self) -> structures.Path:
+        path = self._weights.path
+        if path is None:
+            return structures.Path()
+        self._buffers.append(torch.zeros(self.num_clips, dtype=torch.float64))
+        return structures.Path(
+            *(len(path.coefficients), len(path.borders), *(part.data_ptr() for part in path[:-1])),
+            *(path.error, LARGEST_LOG_SCALE, self._past.data_ptr(), self._buffers[-1].data_ptr()),
         )
 
     def _floats(self, *shape: int) -> int:
@@ -115,6 +167,10 @@ class ClipGroup:
 
     def load(self, state: SashimiState, clips: slice) -> None:
         """Load the state of some clips."""
+        self._past.copy_(state.past[clips])
+        self._load_tiers(state.tier, clips)
+
+    def _load_tiers(self, state: TierState, clips: slice) -> None:
         for module, tier, memory in zip(self._modules, self._tiers, self._states, strict=True):
             layers = [layer for layer in (*module.down, *module.up) if isinstance(layer, SsmLayer)]
             kept = [part for part in (*state.down, *state.up) if part is not None]

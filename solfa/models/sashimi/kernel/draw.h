@@ -44,6 +44,7 @@ static int64_t draw_categorical(const float *logits, int64_t num_classes, double
 typedef struct {
     int64_t num_classes, num_mixtures;
     float steps, log_steps, smallest_log_scale, largest_mean, low_log_scale, high_log_scale, far;
+    const float *borders; /* between the classes; none if they divide the line equally */
 } Grid;
 
 static double log_sigmoid(double x) { return x < 0.0 ? x - log1p(exp(x)) : -log1p(exp(-x)); }
@@ -66,12 +67,18 @@ static int64_t draw_mixture(const float *outputs, const Grid *grid, const float 
             highest = score, chosen = i;
     }
     float step = places[chosen] + warm * expf(scales[chosen]) * noise[m];
-    float cell = floorf(step + grid->num_classes / 2.0f);
-    int64_t drawn = (int64_t)fminf(fmaxf(cell, 0.0f), (float)(grid->num_classes - 1));
-
-    double middle = (grid->num_classes - 1) / 2.0;
-    double lower = drawn == 0 ? -grid->far : drawn - (middle + 0.5);
-    double upper = drawn == grid->num_classes - 1 ? grid->far : drawn - (middle - 0.5);
+    int64_t drawn, last = grid->num_classes - 1;
+    double lower = -grid->far, upper = grid->far;
+    if (grid->borders) {
+        drawn = count_float_borders(grid->borders, last, step);
+        lower = drawn == 0 ? lower : grid->borders[drawn - 1];
+        upper = drawn == last ? upper : grid->borders[drawn];
+    } else {
+        double middle = last / 2.0;
+        drawn = (int64_t)fminf(fmaxf(floorf(step + grid->num_classes / 2.0f), 0.0f), (float)last);
+        lower = drawn == 0 ? lower : drawn - (middle + 0.5);
+        upper = drawn == last ? upper : drawn - (middle - 0.5);
+    }
     double mass[m], most = -INFINITY, heaviest = -INFINITY, total = 0.0, weight = 0.0;
     for (int64_t i = 0; i < m; i++) {
         double inverse = exp(-(double)scales[i]);

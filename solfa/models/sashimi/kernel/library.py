@@ -19,7 +19,7 @@ from solfa.models.sashimi.kernel.structures import Network
 _logger = logging.getLogger(__name__)
 
 _FOLDER = Path(__file__).parent
-_SOURCES = ("network.c", "vectors.h", "linear.h", "ssm.h", "draw.h")
+_SOURCES = ("network.c", "vectors.h", "linear.h", "path.h", "ssm.h", "draw.h")
 # Not -ffast-math: it may reorder sums and assumes there are no infinities. Contraction only fuses multiply-adds.
 _OPTIONS = ("-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
 _NATIVE: tuple[tuple[str, ...], ...] = (("-march=native",), ("-mcpu=native",), ())

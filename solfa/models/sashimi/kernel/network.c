@@ -1,10 +1,11 @@
 /* One step of SaShiMi after the other, without leaving C: the whole network, the draw, and the draw read again.
 
    Weights are float32 in the order of their use. Every width is rounded up to whole blocks; what is added has weights of
-   zero and stays zero. layout.py has the structures of this file, field by field.  */
+   zero and stays zero. structures.py has the structures of this file, field by field.  */
 
 #include "vectors.h"
 #include "linear.h"
+#include "path.h"
 #include "draw.h"
 
 typedef struct {
@@ -24,11 +25,12 @@ typedef struct {
 #include "ssm.h"
 
 typedef struct {
-    int64_t num_clips, num_tiers, num_outputs, padded_outputs;
+    int64_t num_clips, num_tiers, num_classes, num_outputs, padded_outputs;
     Tier *tiers;
     const float *embedding, *norm, *projection;
     float *x, *outputs, *scratch;
     Grid grid; /* no mixtures: a categorical head */
+    Path path;
 } Network;
 
 /* (x - mean) / deviation over the channels that are none of the padding; the caller's padding is zero and stays so.
@@ -159,9 +161,13 @@ static void step_tier(Tier *tier, float *x, int64_t num_clips) {
 static void step(Network *network, const int64_t *classes, int64_t stride) {
     Tier *tier = network->tiers;
     int64_t padded = tier->padded, num_clips = network->num_clips;
-    for (int64_t clip = 0; clip < num_clips; clip++)
-        memcpy(network->x + clip * padded, network->embedding + classes[clip * stride] * padded,
-               padded * sizeof(float));
+    for (int64_t clip = 0; clip < num_clips; clip++) {
+        int64_t class = classes[clip * stride];
+        float *x = network->x + clip * padded;
+        memcpy(x, network->embedding + class * padded, padded * sizeof(float));
+        if (network->path.order)
+            read_amplitude(&network->path, clip, class, network->num_classes, x, padded);
+    }
     step_tier(tier, network->x, num_clips);
     const float *gain = network->norm, *bias = gain + padded;
     for (int64_t clip = 0; clip < num_clips; clip++) {
@@ -171,10 +177,17 @@ static void step(Network *network, const int64_t *classes, int64_t stride) {
             out[i] = out[i] * gain[i] + bias[i];
     }
     linear(network->projection, tier->normed, padded, network->outputs, network->padded_outputs, num_clips);
+    if (network->path.order)
+        for (int64_t clip = 0; clip < num_clips; clip++)
+            place_means(&network->path, clip, network->outputs + clip * network->padded_outputs,
+                        network->num_outputs / 3);
 }
 
 /* Begin with the states that were put into memory. */
 void solfa_begin(Network *network) {
+    if (network->path.order)
+        for (int64_t clip = 0; clip < network->num_clips; clip++)
+            predict(&network->path, clip);
     for (Tier *tier = network->tiers; tier < network->tiers + network->num_tiers; tier++) {
         tier->burst = 0;
         const float *weights = tier->down;

@@ -36,6 +36,18 @@ class Grid(ctypes.Structure):
         *((name, _int) for name in ("num_classes", "num_mixtures")),
         *((name, ctypes.c_float) for name in ("steps", "log_steps", "smallest_log_scale", "largest_mean")),
         *((name, ctypes.c_float) for name in ("low_log_scale", "high_log_scale", "far")),
+        ("borders", _floats),
+    )
+
+
+class Path(ctypes.Structure):
+    """The linear path; an order of zero means that there is none."""
+
+    _fields_ = (
+        *((name, _int) for name in ("order", "num_borders")),
+        *((name, _floats) for name in ("coefficients", "borders", "amplitudes", "residuals", "whitening")),
+        *((name, ctypes.c_float) for name in ("error", "largest_log_scale")),
+        *((name, _floats) for name in ("past", "predictions")),
     )
 
 
@@ -43,10 +55,11 @@ class Network(ctypes.Structure):
     """The whole network, for a number of clips."""
 
     _fields_ = (
-        *((name, _int) for name in ("num_clips", "num_tiers", "num_outputs", "padded_outputs")),
+        *((name, _int) for name in ("num_clips", "num_tiers", "num_classes", "num_outputs", "padded_outputs")),
         ("tiers", ctypes.POINTER(Tier)),
         *((name, _floats) for name in ("embedding", "norm", "projection", "x", "outputs", "scratch")),
         ("grid", Grid),
+        ("path", Path),
     )
 
 
