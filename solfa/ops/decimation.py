@@ -46,7 +46,7 @@ def low_pass(factor: int) -> Float32[np.ndarray, "taps"]:
     """Design the filter."""
     times = np.arange(-DELAY * factor, DELAY * factor + 1) / factor
     taps = np.sinc(times) * np.kaiser(len(times), _KAISER_BETA)
-    return (taps / taps.sum()).astype(np.float32)
+    return np.asarray(taps / taps.sum(), np.float32)
 
 
 @cache
