@@ -82,9 +82,15 @@ def copy_scores(
         yield found
 
 
-def copy_bounds(keys: Sequence[str], originals: Sounds, measures: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Measure what a perfect copy of some originals gets, and what noise that is as loud as they are gets."""
-    rows = []
+def copy_bounds(
+    keys: Sequence[str], originals: Sounds, measures: Sequence[str], on_clip: Callable[[int, int], None]
+) -> dict[str, tuple[float, float]]:
+    """Measure what a perfect copy of some originals gets, and what noise that is as loud as they are gets.
+
+    `on_clip(done, total)` is called after each: with ViSQOL, it takes as long as two copies.
+    """
+    rows: list[list[tuple[float, float]]] = []
+    on_clip(0, min(len(keys), NUM_BOUNDED))
     for index, key in enumerate(keys[:NUM_BOUNDED]):
         perfect: dict[str, float] = {}
         noisy: dict[str, float] = {}
@@ -93,6 +99,7 @@ def copy_bounds(keys: Sequence[str], originals: Sounds, measures: Sequence[str])
             perfect |= _scores_at(rate, original, original, measures)
             noisy |= _scores_at(rate, original, _noise_like(original, index), measures)
         rows.append([(perfect[name], noisy[name]) for name in measures])
+        on_clip(len(rows), min(len(keys), NUM_BOUNDED))
     means = [_known_mean(values) for values in np.array(rows).reshape(len(rows), -1).T]
     return {name: (means[2 * place], means[2 * place + 1]) for place, name in enumerate(measures)}
 

@@ -207,10 +207,12 @@ class Job:
         originals = Sounds(real.source())
         each = copy_scores(keys, originals, Sounds(clips.source()), names)
         rows = []
+        self.on_clip("comparing copies", 0, len(keys))
         for done, row in enumerate(each, 1):
             rows.append(row)
             self.on_clip("comparing copies", done, len(keys))
-        bounds = copy_bounds([original for original, _ in keys], originals, names)
+        told = partial(self.on_clip, "comparing originals and noise")
+        bounds = copy_bounds([original for original, _ in keys], originals, names, told)
         places = [row for _, row in pairs]
         measures = []
         for name in names:

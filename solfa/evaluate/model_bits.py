@@ -22,7 +22,7 @@ from solfa.evaluate.clip_sets import pair_key
 from solfa.evaluate.copies import Sounds
 from solfa.evaluate.measures import mean_measure
 from solfa.generate.generator import HasLikelihood
-from solfa.generate.latent_likelihood import LATENT_STEP, latent_bits
+from solfa.generate.latent_likelihood import LATENT_STEP, latent_bits, round_latents
 from solfa.generate.latent_model import LatentModel
 from solfa.generate.model import Model
 from solfa.ops.audio_metrics import mel_distance_db, si_sdr
@@ -82,7 +82,7 @@ def clip_bits(model: Model, audio: Tensor, text: str | None, seed: int) -> ClipB
     if isinstance(generator, LatentModel):
         latents = array[0, :, : generator.network.num_channels].float().cpu()
         bits, error = latent_bits(generator, latents, text, {}, seed=seed)
-        array = _rounded(generator, array)
+        array = round_latents(generator, array)
     elif isinstance(generator, HasLikelihood):
         bits = -generator.log_prob(array[0], text, {}) / math.log(2)
     else:
@@ -98,12 +98,3 @@ def clip_bits(model: Model, audio: Tensor, text: str | None, seed: int) -> ClipB
         float(mel_distance_db(decoded, audio[None], codec.sample_rate)),
         float(si_sdr(decoded.flatten(1), audio[None].flatten(1))),
     )
-
-
-def _rounded(generator: LatentModel, array: Tensor) -> Tensor:
-    """Round the means to the grid whose bits were counted."""
-    network = generator.network
-    width = network.num_channels
-    points = network.normalised(array[..., :width].float().to(network.mean.device))
-    means = network.restored((points / LATENT_STEP).round() * LATENT_STEP)
-    return torch.cat([means.to(array), array[..., width:]], dim=-1)

@@ -38,6 +38,15 @@ def latent_bits(
     return LatentBits(nats / math.log(2), float(found.std()) / math.sqrt(len(found)) / math.log(2))
 
 
+def round_latents(model: LatentModel, array: Float[Tensor, "B T W"]) -> Float[Tensor, "B T W"]:
+    """Round the means of stored latents to the grid whose bits `latent_bits` counts."""
+    network = model.network
+    width = network.num_channels
+    points = network.normalised(array[..., :width].float().to(network.mean.device))
+    means = network.restored((points / LATENT_STEP).round() * LATENT_STEP)
+    return torch.cat([means.to(array), array[..., width:]], dim=-1)
+
+
 def latent_log_probs(
     model: LatentModel,
     latents: Float[Tensor, "T Z"],

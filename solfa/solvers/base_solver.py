@@ -77,6 +77,7 @@ class BaseSolver(Generic[C]):
         self._stage: Stage | None = None
         self._batch: Any = None
         self._real: list[GeneratedClip] | None = None
+        self._distortion: Metrics | None = None
         self._accumulates = False
         self.averages = Averages()
 

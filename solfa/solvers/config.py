@@ -64,6 +64,8 @@ class EvaluateConfig(StageConfig):
     """How many clips of the evaluate dataset to compare with; None is 32."""
     seconds: float | None = Field(default=None, gt=0)
     """How long the clips are; None is 10."""
+    originals: str | None = None
+    """The audio that the evaluate dataset was encoded from: with it, `bits` come with what the codec loses."""
 
 
 class SolverConfig(Config):

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, TypeVar
 
 import torch
+from numpy.typing import NDArray
 
 from solfa.environment.stop_signals import Stopped
 from solfa.errors import ConfigError
@@ -23,6 +24,7 @@ from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator, OnStep
 from solfa.generate.request import ClipRequest
 from solfa.solvers.base_solver import BaseSolver
+from solfa.solvers.codec_distortion import expect_originals, measure_distortion
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
 from solfa.solvers.evidence.comparison import Sides, compare
 from solfa.solvers.fabric.devices import gather_objects
@@ -85,7 +87,7 @@ class StandardSolver(BaseSolver[C]):
     def judged(self, means: Metrics) -> Metrics:
         """Measure generated clips by `evaluate.metrics`; the same on every process."""
         wanted = self.cfg.evaluate.metrics or ()
-        found = {"bits_per_second": self.bits_per_second(means)} if "bits" in wanted else {}
+        found = {"bits_per_second": self.bits_per_second(means), **self.distortion()} if "bits" in wanted else {}
         if not {*wanted} - {"bits"}:
             return found
         judge = self.experiment.judge
@@ -97,6 +99,18 @@ class StandardSolver(BaseSolver[C]):
     def bits_per_second(self, means: Metrics) -> float:
         """Return how many bits a second of audio takes the model, given the means of the evaluate stage."""
         raise ConfigError(f"evaluate.metrics: the solver {self.cfg.solver} cannot count bits; leave `bits` out")
+
+    def distortion(self) -> Metrics:
+        """Measure, once, what the codec of the evaluate dataset loses; nothing if its recordings are not known."""
+        if self._distortion is None:
+            source, codec = self.sources["evaluate"], lambda: self.judged_generator().codec
+            found = measure_distortion(source, self.cfg.evaluate, codec, self.as_counted) if self.is_first_rank else {}
+            self._distortion = gather_objects(self.fabric, found)[0]
+        return self._distortion
+
+    def as_counted(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Turn a stored array into that whose bits are counted."""
+        return array
 
     def clips_to_judge(self) -> ClipPairs:
         """Generate clips like the first ones of the evaluate dataset, and decode these."""
@@ -140,6 +154,7 @@ class StandardSolver(BaseSolver[C]):
         """Restore the saved state, if any, and do the rest of the run."""
         self.experiment.folder.mkdir(parents=True, exist_ok=True)
         expect_judged(self.cfg.evaluate, self.experiment.judge, self.sources.get("evaluate"))
+        expect_originals(self.cfg.evaluate, self.sources.get("evaluate"))
         with self._signals, ExitStack() as stack:
             stack.enter_context(self._persistence.mirroring())
             self.restore()

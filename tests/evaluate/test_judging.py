@@ -59,7 +59,11 @@ def test_a_dataset_is_decoded_and_compared_with_its_originals(real, tmp_path):
     fine, coarse = (tmp_path / f"{bits}.solfa" for bits in (12, 5))
     for dest, bits in ((fine, 12), (coarse, 5)):
         solfa.encode(real, dest, codec=solfa.load_codec("mulaw", bits=bits), segment_seconds=1.0)
-    report = solfa.evaluate(solfa.open_dataset(fine), real, embedder="mel", metrics=["si_sdr", "mel"], against=coarse)
+    told: list[tuple[str, int, int]] = []
+    settings = {"embedder": "mel", "metrics": ["si_sdr", "mel"], "against": coarse}
+    report = solfa.evaluate(solfa.open_dataset(fine), real, **settings, on_clip=lambda *part: told.append(part))
+    for what in ("comparing copies", "comparing originals and noise"):
+        assert [part[1:] for part in told if part[0] == what] == [(done, 6) for done in (*range(7), *range(7))]
     assert report["si_sdr"].value > 30 and report["si_sdr"].num_recordings == 6
     assert {difference.verdict for difference in report.differences} == {"better"} and report.ranked_by == "mel"
     mel, si_sdr = report["mel"], report["si_sdr"]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor
 
@@ -23,7 +24,7 @@ from solfa.data.sources.stage_source import OpenedSource
 from solfa.data.stable_random import stable_key
 from solfa.errors import ConfigError
 from solfa.generate.data_codec import DataCodec, check_decoding, latents_array
-from solfa.generate.latent_likelihood import latent_bits
+from solfa.generate.latent_likelihood import latent_bits, round_latents
 from solfa.generate.latent_model import LatentModel, num_means
 from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionsConfig
@@ -202,6 +203,11 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
             frames += len(latents)
             self.stop_if_asked()
         return bits * self.array.frame_rate / frames
+
+    def as_counted(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Round latents as their bits are counted."""
+        rounded = round_latents(self.generator(), torch.from_numpy(array.astype(np.float32))[None])
+        return rounded[0].numpy().astype(array.dtype)
 
     def generator(self) -> LatentModel:
         """Build a generator around the current weights; its codec is freed with it, as training needs the memory."""

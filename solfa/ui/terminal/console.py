@@ -89,7 +89,10 @@ class Bar:
         self._unit, self._has_total = unit, has_total
 
     def __call__(self, done: int, total: int | None = None, note: str = "") -> None:
-        """Show that `done` of `total` is done."""
+        """Show that `done` of `total` is done; less than before begins something new, with a clock of its own."""
+        if done < self._progress.tasks[0].completed:
+            # Otherwise a bar that was full once says until the end that no time is left.
+            self._progress.reset(self._task, total=total, completed=done)
         rate = f"{done / self.elapsed:.1f}/s" if self.elapsed > 0.5 else ""
         shown = note or (rate if self._has_total else f"{done:,} {self._unit} {rate}")
         self._progress.update(self._task, completed=done, total=total, note=shown)
