@@ -75,15 +75,15 @@ EncodedClips = EncodedBatch[ClaimedClip, list[Outcome]]
 
 
 def _together(batches: Iterable[EncodedClips]) -> Iterator[list[EncodedClips]]:
-    """Gather batches of the same shard that take no time; the last of a shard waits for nothing."""
+    """Gather batches of the same shard that take no time; the last of a shard waits for nothing, nor do failures."""
     gathered: list[EncodedClips] = []
     num_clips, seconds = 0, 0.0
     for batch in batches:
         gathered.append(batch)
         num_clips, seconds = num_clips + len(batch.clips), seconds + batch.wall_seconds
         label = batch.clips[-1].label
-        is_last = label.batch + 1 == len(label.claim.batches)
-        if is_last or num_clips >= CLIPS_TOGETHER or seconds >= SECONDS_TOGETHER:
+        is_urgent = label.batch + 1 == len(label.claim.batches) or any(one.audio is None for one in batch.clips)
+        if is_urgent or num_clips >= CLIPS_TOGETHER or seconds >= SECONDS_TOGETHER:
             yield gathered
             gathered, num_clips, seconds = [], 0, 0.0
     assert not gathered, "the last batch of a shard is always passed on"

@@ -80,3 +80,5 @@ def test_what_takes_no_time_is_passed_on_together_and_nothing_waits_for_another_
     passed = list(_together([*quick, *slow]))
     assert [len(some) for some in passed] == [CLIPS_TOGETHER, 100 - CLIPS_TOGETHER, *[1] * 100]
     assert [batch for some in passed for batch in some] == [*quick, *slow]
+    quick[10] = quick[10]._replace(clips=[quick[10].clips[0]._replace(audio=None)])  # which may stop the run
+    assert [len(some) for some in _together(quick)] == [11, CLIPS_TOGETHER, 89 - CLIPS_TOGETHER]
