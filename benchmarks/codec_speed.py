@@ -1,13 +1,15 @@
 """How fast codecs encode on one CPU core, beside the loop that people write.
 
-    python benchmarks/codec_speed.py [--codec encodec_32khz] [--repeats 5] [--clips 16] [--audio FOLDER]
+    python benchmarks/codec_speed.py [--codec encodec_32khz] [--repeats 5] [--clips 16] [--seconds 10] [--audio FOLDER]
 
-The loop: soundfile, the processor of HF transformers, `model.encode`, one clip of 10 s at a time. Ours: the encoder of
-`solfa.codecs.cpu` over a batch of the same clips, in a process started with `worker_environment`. Both run in
-processes of their own, one thread each, in turn; the figures are medians of audio-seconds per core-second
-(`time.process_time`, after one clip to warm up). The models have the real architectures and random weights, with
-codebooks drawn from the encoder's own outputs, so that every code is used and near ties occur as they do in practice.
-Clips are synthesised, or cut from the recordings below FOLDER.
+The loop: soundfile, the processor of HF transformers, `model.encode`, one clip of 10 s at a time. The tuned loop: the
+same in a process started with `worker_environment`, three variables that anybody could set. Ours: `codec.encode` on a
+batch of the same clips, in such a process. All run in processes of their own, one thread each, in turn; the figures are
+medians of audio-seconds per core-second (`time.process_time`, after one clip to warm up). The models have the real
+architectures and random weights, with codebooks drawn from what is left of the encoder's own outputs by those before,
+so that every code is used and near ties occur as they do in practice. Clips are synthesised, or cut from the recordings
+below FOLDER. Of Oobleck, which has no codes, the largest difference between latents is printed, in units of their
+standard deviation.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +43,12 @@ ENCODEC_32KHZ = {
 CONFIGS: dict[str, dict[str, Any]] = {
     "encodec_32khz": ENCODEC_32KHZ,
     "encodec_24khz": {"target_bandwidths": [6.0]},
+    "mimi": {"num_quantizers": 8},
     "dac_44khz": {"sampling_rate": 44100, "downsampling_ratios": [2, 4, 8, 8]},
+    "oobleck": {"sampling_rate": 44100},
 }
+SLOW = ("dac_44khz", "oobleck")
+ROLES = ("loop", "tuned", "ours")
 
 
 def synthesise(seed: int, sample_rate: int) -> np.ndarray:
@@ -74,59 +81,108 @@ def cut(folder: Path, seed: int, sample_rate: int) -> np.ndarray:
 def build(codec: str, folder: Path, audio: list[np.ndarray]) -> None:
     """Save a random model of the real size whose codewords are outputs of its own encoder."""
     import torch
-    from transformers import (
-        DacConfig,
-        DacFeatureExtractor,
-        DacModel,
-        EncodecConfig,
-        EncodecFeatureExtractor,
-        EncodecModel,
-    )
 
     torch.manual_seed(0)
-    rate = {"sampling_rate": CONFIGS[codec].get("sampling_rate", 24000)}
     with torch.inference_mode():
         batch = torch.from_numpy(np.stack(audio))[:, None]
-        if codec.startswith("encodec"):
-            model = EncodecModel(EncodecConfig(**CONFIGS[codec])).eval()
-            EncodecFeatureExtractor(**rate).save_pretrained(folder)
-            residual = torch.cat([model.encoder(clip[None]) for clip in batch]).mT.flatten(0, 1)
-            for layer in model.quantizer.layers:
-                chosen = torch.randperm(len(residual))[: len(layer.codebook.embed)]
-                layer.codebook.embed[: len(chosen)] = residual[chosen]
-                residual = residual - layer.codebook.decode(layer.codebook.encode(residual))
-        else:
-            model = DacModel(DacConfig(**CONFIGS[codec])).eval()
-            DacFeatureExtractor(**rate, hop_length=model.config.hop_length).save_pretrained(folder)
-            residual = torch.cat([model.encoder(clip[None]) for clip in batch])
-            for quantizer in model.quantizer.quantizers:
-                latents = quantizer.in_proj(residual).mT.flatten(0, 1)
-                chosen = torch.randperm(len(latents))[: len(quantizer.codebook.weight)]
-                quantizer.codebook.weight[: len(chosen)] = latents[chosen]
-                residual = residual - quantizer(residual)[0]
-    model.save_pretrained(folder)
+        family = next(family for name, family in BUILDERS.items() if codec.startswith(name))
+        family(CONFIGS[codec], batch).save_pretrained(folder)
+        processor = _processor(codec)
+        if processor is not None:
+            processor.save_pretrained(folder)
 
 
-def load(codec: str, folder: Path) -> Any:
-    from transformers import DacModel, EncodecModel
+def _processor(codec: str) -> Any:
+    from transformers import DacFeatureExtractor, EncodecFeatureExtractor
 
-    return (EncodecModel if codec.startswith("encodec") else DacModel).from_pretrained(folder).eval()
+    if codec == "oobleck":
+        return None
+    rate = CONFIGS[codec].get("sampling_rate", 24000)
+    return (
+        DacFeatureExtractor(sampling_rate=rate) if codec[:3] == "dac" else EncodecFeatureExtractor(sampling_rate=rate)
+    )
+
+
+def _encodec(config: dict[str, Any], batch: Any) -> Any:
+    import torch
+    from transformers import EncodecConfig, EncodecModel
+
+    model = EncodecModel(EncodecConfig(**config)).eval()
+    residual = torch.cat([model.encoder(clip[None]) for clip in batch]).mT.flatten(0, 1)
+    for layer in model.quantizer.layers:
+        chosen = torch.randperm(len(residual))[: len(layer.codebook.embed)]
+        layer.codebook.embed[: len(chosen)] = residual[chosen]
+        residual = residual - layer.codebook.decode(layer.codebook.encode(residual))
+    return model
+
+
+def _mimi(config: dict[str, Any], batch: Any) -> Any:
+    import torch
+    from transformers import MimiConfig, MimiModel
+
+    model = MimiModel(MimiConfig(**config)).eval()
+    latents = torch.cat([model.encoder(clip[None]).latents for clip in batch])
+    for name in ("semantic", "acoustic"):
+        quantizer = getattr(model.quantizer, f"{name}_residual_vector_quantizer")
+        residual = quantizer.input_proj(latents).mT.flatten(0, 1)
+        for layer in quantizer.layers:
+            chosen = torch.randperm(len(residual))[: len(layer.codebook.embed_sum)]
+            layer.codebook.cluster_usage.fill_(1.0)
+            layer.codebook.embed_sum[: len(chosen)] = residual[chosen]
+            residual = residual - layer.codebook.decode(layer.codebook.encode(residual))
+    return model
+
+
+def _dac(config: dict[str, Any], batch: Any) -> Any:
+    import torch
+    from transformers import DacConfig, DacModel
+
+    model = DacModel(DacConfig(**config)).eval()
+    residual = torch.cat([model.encoder(clip[None]) for clip in batch])
+    for quantizer in model.quantizer.quantizers:
+        latents = quantizer.in_proj(residual).mT.flatten(0, 1)
+        chosen = torch.randperm(len(latents))[: len(quantizer.codebook.weight)]
+        quantizer.codebook.weight[: len(chosen)] = latents[chosen]
+        residual = residual - quantizer(residual)[0]
+    return model
+
+
+def _oobleck(config: dict[str, Any], batch: Any) -> Any:
+    from diffusers import AutoencoderOobleck
+
+    return AutoencoderOobleck(**config).eval()
+
+
+BUILDERS: dict[str, Callable[[dict[str, Any], Any], Any]] = {
+    "encodec": _encodec,
+    "mimi": _mimi,
+    "dac": _dac,
+    "oobleck": _oobleck,
+}
 
 
 def loop_of_a_user(codec: str, folder: Path, paths: list[Path]) -> tuple[float, np.ndarray]:
     import torch
-    from transformers import AutoFeatureExtractor
+    from diffusers import AutoencoderOobleck
+    from transformers import AutoFeatureExtractor, AutoModel
 
     torch.set_num_threads(1)
-    model, processor = load(codec, folder), AutoFeatureExtractor.from_pretrained(folder)
+    is_latent = codec == "oobleck"
+    model = (AutoencoderOobleck if is_latent else AutoModel).from_pretrained(folder).eval()
+    processor = None if is_latent else AutoFeatureExtractor.from_pretrained(folder)
 
+    @torch.no_grad()
     def encode(path: Path) -> np.ndarray:
         audio, rate = soundfile.read(path, dtype="float32")
+        if is_latent:
+            stereo = torch.from_numpy(audio).expand(1, 2, -1)
+            padded = torch.nn.functional.pad(stereo, (0, -len(audio) % model.hop_length))
+            return model.encode(padded).latent_dist.mean[0].numpy()
         inputs = processor(raw_audio=audio, sampling_rate=rate, return_tensors="pt")
-        with torch.no_grad():
-            if codec.startswith("encodec"):
-                return model.encode(inputs["input_values"], inputs["padding_mask"]).audio_codes[0, 0].numpy()
+        if codec.startswith("dac"):
             return model.encode(inputs["input_values"]).audio_codes[0].numpy()
+        codes = model.encode(inputs["input_values"], inputs["padding_mask"]).audio_codes
+        return codes[0, 0].numpy() if codec.startswith("encodec") else codes[0].numpy()
 
     encode(paths[0])
     start = time.process_time()
@@ -137,25 +193,14 @@ def loop_of_a_user(codec: str, folder: Path, paths: list[Path]) -> tuple[float, 
 def ours(codec: str, folder: Path, paths: list[Path]) -> tuple[float, np.ndarray]:
     import torch
 
-    from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
-    from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
+    import solfa
 
     torch.set_num_threads(1)
-    model = load(codec, folder)
-    encoder = fast_encodec_encoder(model) if codec.startswith("encodec") else fast_dac_encoder(model.encoder)
+    loaded = solfa.load_codec(str(folder))
 
-    def quantize(embeddings: torch.Tensor) -> torch.Tensor:
-        if codec.startswith("encodec"):
-            return model.quantizer.encode(embeddings).transpose(0, 1)
-        return model.quantizer(embeddings)[1]
-
-    @torch.inference_mode()
     def encode(paths: list[Path]) -> np.ndarray:
-        audio = torch.from_numpy(np.stack([soundfile.read(path, dtype="float32")[0] for path in paths]))[:, None]
-        if codec.startswith("dac"):  # As its processor does.
-            audio = torch.nn.functional.pad(audio, (0, -audio.shape[-1] % model.config.hop_length))
-        # Clip by clip: the distances of a whole batch to all codewords would not fit the cache.
-        return torch.cat([quantize(embeddings) for embeddings in encoder(audio).split(1)]).numpy()
+        audio = torch.from_numpy(np.stack([soundfile.read(path, dtype="float32")[0] for path in paths]))
+        return loaded.encode(audio[:, None].expand(-1, loaded.num_channels, -1)).array.mT.numpy()
 
     encode(paths[:1])
     start = time.process_time()
@@ -171,29 +216,34 @@ def measure(role: str, codec: str, folder: Path) -> tuple[float, np.ndarray]:
     return seconds, np.load(folder / f"{role}.npy")
 
 
-def compare(codec: str, repeats: int, num_clips: int, recordings: Path | None) -> None:
+def difference(codec: str, theirs: np.ndarray, ours: np.ndarray) -> str:
+    if codec == "oobleck":
+        return f"latents differ by {np.abs(theirs - ours).max() / theirs.std():.1e}"
+    return f"{int((theirs != ours).sum())} of {theirs.size} codes differ, {len(np.unique(theirs))} used"
+
+
+def compare(codec: str, repeats: int, num_clips: int, seconds: float, recordings: Path | None) -> None:
     rate = CONFIGS[codec].get("sampling_rate", 24000)
 
     def clip(seed: int) -> np.ndarray:
-        return synthesise(seed, rate) if recordings is None else cut(recordings, seed, rate)
+        whole = synthesise(seed, rate) if recordings is None else cut(recordings, seed, rate)
+        return whole[: round(seconds * rate)]
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        build(codec, folder, [clip(1000 + seed) for seed in range(2 if codec.startswith("dac") else 6)])
+        build(codec, folder, [clip(1000 + seed) for seed in range(2 if codec in SLOW else 6)])
         for seed in range(num_clips):
             soundfile.write(folder / f"{seed:03d}.wav", clip(seed), rate, subtype="FLOAT")
-        speeds: dict[str, list[float]] = {"loop": [], "ours": []}
-        codes = {}
+        speeds: dict[str, list[float]] = {role: [] for role in ROLES}
+        arrays = {}
         for _ in range(repeats):
             for role, values in speeds.items():
-                seconds, codes[role] = measure(role, codec, folder)
-                values.append(num_clips * SECONDS / seconds)
-    medians = {role: statistics.median(values) for role, values in speeds.items()}
-    differing = int((codes["loop"] != codes["ours"]).sum())
-    print(f"{'codec':<16}{'loop':>8}{'ours':>8}{'ratio':>8}{'codes':>10}{'differ':>8}{'used':>8}")
+                spent, arrays[role] = measure(role, codec, folder)
+                values.append(num_clips * seconds / spent)
+    loop, tuned, own = (statistics.median(values) for values in speeds.values())
     print(
-        f"{codec:<16}{medians['loop']:>8.2f}{medians['ours']:>8.2f}{medians['ours'] / medians['loop']:>8.2f}"
-        f"{codes['loop'].size:>10}{differing:>8}{len(np.unique(codes['loop'])):>8}",
+        f"{codec:<16}{loop:>8.2f}{tuned:>8.2f}{own:>8.2f}{own / loop:>10.2f}{own / tuned:>10.2f}   "
+        f"{difference(codec, arrays['loop'], arrays['ours'])}",
         flush=True,
     )
 
@@ -202,17 +252,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--codec", choices=[*CONFIGS, "all"], default="all")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--clips", type=int, default=16, help="in one batch of ours; DAC takes an eighth of them")
+    parser.add_argument("--clips", type=int, default=16, help="in one batch of ours; DAC and Oobleck take an eighth")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="the length of a clip, at most 10")
     parser.add_argument("--audio", type=Path, help="a folder of recordings to cut the clips from")
-    parser.add_argument("--role", choices=["loop", "ours"], help=argparse.SUPPRESS)
+    parser.add_argument("--role", choices=ROLES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.role is None:
+        print(f"{'codec':<16}{'loop':>8}{'tuned':>8}{'ours':>8}{'of loop':>10}{'of tuned':>10}")
         for codec in CONFIGS if options.codec == "all" else [options.codec]:
-            num_clips = max(1, options.clips // 8) if codec.startswith("dac") else options.clips
-            compare(codec, options.repeats, num_clips, options.audio)
+            num_clips = max(1, options.clips // 8) if codec in SLOW else options.clips
+            compare(codec, options.repeats, num_clips, options.seconds, options.audio)
         return
-    side = loop_of_a_user if options.role == "loop" else ours
+    side = ours if options.role == "ours" else loop_of_a_user
     seconds, codes = side(options.codec, options.folder, sorted(options.folder.glob("*.wav")))
     np.save(options.folder / f"{options.role}.npy", codes)
     print(json.dumps(seconds))

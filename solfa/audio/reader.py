@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from solfa.audio.channels import Audio, distinct_channels, to_channels
-from solfa.audio.decoders import pyav, sndfile
+from solfa.audio.decoders import plain_wav, pyav, sndfile
 from solfa.audio.decoders.byte_range import open_range
 from solfa.audio.probe import probe
 from solfa.audio.recording import AudioInfo, Location
@@ -67,7 +67,8 @@ def _decode(location: Location, info: AudioInfo, start: int, stop: int) -> Audio
     decoder = pyav if info.format.startswith(pyav.PREFIX) else sndfile
     with open_range(location, share=(stop - start) / info.num_samples) as file:
         try:
-            samples = decoder.decode(file, info, start, stop)
+            plain = plain_wav.decode(file, info, start, stop)
+            samples = decoder.decode(file, info, start, stop) if plain is None else plain
         except AudioError as error:
             raise AudioError(f"damaged or truncated between samples {start:,} and {stop:,}: {error}") from None
     if len(samples) < stop - start:

@@ -64,6 +64,12 @@ def encode(
     precision: Annotated[
         str | None, typer.Option(help="Run the codec in fp32, fp16 or bf16.", show_default="fp32")
     ] = None,
+    try_precision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRECISION", help="Write nothing; say how much faster bf16 or fp16 is here, and what it changes."
+        ),
+    ] = None,
     dtype: Annotated[
         str | None,
         typer.Option(help="Store as uint16, uint32, float16 or float32.", show_default="the smallest that fits"),
@@ -141,6 +147,10 @@ def encode(
     from solfa.ui.terminal.encoding_view import EncodeView
 
     options = {"num_codebooks": num_codebooks, "checkpoint": checkpoint, "precision": precision}
+    if try_precision is not None:
+        tried = {**options, "precision": None}
+        print_trial(source, with_options(codec or codec_of(dest), tried), try_precision)
+        return
     with EncodeView() as view:
         report = run(
             source,
@@ -168,6 +178,20 @@ def encode(
     if report.clips == 0:
         raise typer.Exit(1)
     _say_next(dest)
+
+
+def print_trial(source: str, codec: str, precision: str) -> None:
+    """Encode a little in fp32 and in another precision, and print how they compare."""
+    from solfa.encoding.precision_trial import try_precision
+
+    trial = try_precision(source, codec, precision)  # type: ignore[arg-type]
+    facts = [
+        ("tried on", f"{plural(trial.clips, 'clip')}, {duration(trial.seconds)}, on the CPU"),
+        ("speed", f"{trial.speed:.2f} times that of fp32"),
+        ("changed", f"{trial.changed:.1%} of codes or latents"),
+        ("decoded", f"{trial.distance_db:.2f} dB from the original, {trial.fp32_distance_db:.2f} dB in fp32"),
+    ]
+    print_facts(f"[bold]{visible(codec)}[/] in {visible(precision)}", facts)
 
 
 def _say_next(dest: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Literal
 
 import torch
@@ -24,8 +25,10 @@ def exact_inference() -> Iterator[None]:
         yield
 
 
-def set_for_inference(model: nn.Module, precision: Precision, device: str | torch.device) -> None:
-    """Freeze `model` and bring its weights to `precision` and `device`.
+def set_for_inference(
+    model: nn.Module, precision: Precision, device: str | torch.device, exact: nn.Module | None = None
+) -> None:
+    """Freeze `model` and bring its weights to `precision` and `device`; its part `exact` stays in fp32.
 
     Buffers that are not part of a checkpoint keep their dtype: rotary frequencies in bf16 would distort positions.
     Weights that are not finite are refused: everything they encode would be the same, and nothing would say so.
@@ -43,7 +46,10 @@ def set_for_inference(model: nn.Module, precision: Precision, device: str | torc
         for module in model.modules()
         for name in module._non_persistent_buffers_set
     }
+    kept = None if exact is None else deepcopy(exact.state_dict())
     model.to(DTYPES[precision])
+    if exact is not None and kept is not None:
+        exact.float().load_state_dict(kept)
     for (module, name), buffer in derived.items():
         module.register_buffer(name, buffer, persistent=False)
 

@@ -122,6 +122,14 @@ class Codec(Protocol):
         ...
 
 
+def is_pointwise(codec: Codec) -> bool:
+    """Say whether each frame follows from its own sample alone, as the codec's `is_pointwise`, if it has one, does.
+
+    Clips laid end to end are then encoded to their arrays end to end, and nobody need wait for clips of equal length.
+    """
+    return bool(getattr(codec, "is_pointwise", False))
+
+
 def as_batch(encoded: Encoded | StoredClip, device: torch.device | str) -> tuple[Encoded, bool]:
     """View a stored clip as a batch of one on `device`; the flag says whether it was a stored clip.
 

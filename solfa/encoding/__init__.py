@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from solfa.encoding.decoding import DecodeReport, decode_dataset
     from solfa.encoding.fingerprinting import FingerprintReport, add_fingerprints
     from solfa.encoding.legacy_import import ArrayFacts, ImportReport, import_legacy
+    from solfa.encoding.precision_trial import PrecisionTrial, try_precision
     from solfa.encoding.progress import EncodeReport, Listener, Totals
     from solfa.encoding.repair import RepairReport, repair_dataset
 else:
@@ -19,6 +20,7 @@ else:
             "solfa.encoding.decoding": ["DecodeReport", "decode_dataset"],
             "solfa.encoding.fingerprinting": ["FingerprintReport", "add_fingerprints"],
             "solfa.encoding.legacy_import": ["ArrayFacts", "ImportReport", "import_legacy"],
+            "solfa.encoding.precision_trial": ["PrecisionTrial", "try_precision"],
             "solfa.encoding.progress": ["EncodeReport", "Listener", "Totals"],
             "solfa.encoding.repair": ["RepairReport", "repair_dataset"],
         },
@@ -31,6 +33,7 @@ __all__ = [
     "FingerprintReport",
     "ImportReport",
     "Listener",
+    "PrecisionTrial",
     "RepairReport",
     "Totals",
     "add_fingerprints",
@@ -38,4 +41,5 @@ __all__ = [
     "encode",
     "import_legacy",
     "repair_dataset",
+    "try_precision",
 ]

@@ -15,11 +15,14 @@ from solfa.audio.recording import AudioInfo, Recording
 from solfa.audio.resampler import resampled_span
 from solfa.store.plan_file import PlannedClip
 
-SHARDS_WANTED = 64
-MIN_SHARD_SECONDS, MAX_SHARD_SECONDS = 120.0, 36_000.0
+SHARDS_WANTED, USUAL_SHARD_SECONDS, MAX_SHARD_SECONDS = 64, 120.0, 36_000.0
 MAX_SHARD_BYTES = 192 << 20
 """A part is cut into about 64 shards: little is lost if a process is killed, and many processes find work. Shards hold
 at least two minutes of audio, so that small collections do not become many files, and at most ten hours."""
+FEW_SHARDS, MIN_SHARD_SECONDS = 8, 15.0
+"""What is shorter than 16 minutes is cut into 8, of at least 15 s: two encoders are through with it in about half the
+time of one, and clips of 10 s still share batches from five minutes on. The number of encoders is not known here, and
+must not be, or the same command would make another dataset on another machine."""
 
 MAX_BATCH_CLIPS = 64
 
@@ -91,28 +94,42 @@ def clips_of(
         )
 
 
+def shard_seconds(total_seconds: float) -> float:
+    """Choose how much audio the shards of a part hold, from how much there is in all."""
+    least = min(max(total_seconds / FEW_SHARDS, MIN_SHARD_SECONDS), USUAL_SHARD_SECONDS)
+    return min(max(total_seconds / SHARDS_WANTED, least), MAX_SHARD_SECONDS)
+
+
 def shard_bounds(seconds: npt.NDArray[np.float64], bytes_per_second: float) -> list[tuple[int, int]]:
     """Cut the clips of a part into shards of consecutive clips with similar amounts of audio."""
     if not len(seconds):
         return []
     total = float(seconds.sum())
-    wanted = min(max(total / SHARDS_WANTED, MIN_SHARD_SECONDS), MAX_SHARD_SECONDS, MAX_SHARD_BYTES / bytes_per_second)
+    wanted = min(shard_seconds(total), MAX_SHARD_BYTES / bytes_per_second)
     # A clip belongs to the shard in which it begins.
     begins = np.concatenate([[0.0], np.cumsum(seconds)[:-1]])
     first = np.flatnonzero(np.diff(np.floor(begins / wanted), prepend=-1.0))
     return list(zip(first.tolist(), [*first[1:].tolist(), len(seconds)], strict=True))
 
 
-def batch_bounds(clips: Sequence[PlannedClip], batch_seconds: float, sample_rate: int) -> list[tuple[int, int]]:
-    """Group consecutive clips of exactly equal length, up to `batch_seconds` or 64; a failed clip is on its own."""
+def batch_bounds(
+    clips: Sequence[PlannedClip], batch_seconds: float, sample_rate: int, *, any_lengths: bool = False
+) -> list[tuple[int, int]]:
+    """Group consecutive clips of exactly equal length, up to `batch_seconds` or 64; a failed clip is on its own.
+
+    Clips of `any_lengths` are grouped for codecs that do not care which clips are beside each other.
+    """
     bounds: list[tuple[int, int]] = []
+    num_samples = 0
     for index, clip in enumerate(clips):
         if bounds:
             start, stop = bounds[-1]
-            count = stop + 1 - start
-            fits = count <= MAX_BATCH_CLIPS and count * clip.num_samples <= batch_seconds * sample_rate
-            if fits and not clip.error and clips[start].num_samples == clip.num_samples and not clips[start].error:
-                bounds[-1] = (start, index + 1)
+            together = num_samples + clip.num_samples
+            fits = stop - start < MAX_BATCH_CLIPS and together <= batch_seconds * sample_rate
+            is_alike = any_lengths or clips[start].num_samples == clip.num_samples
+            if fits and is_alike and not clip.error and not clips[start].error:
+                bounds[-1], num_samples = (start, index + 1), together
                 continue
         bounds.append((index, index + 1))
+        num_samples = clip.num_samples
     return bounds

@@ -27,8 +27,12 @@ from solfa.ops.landmarks import find_landmarks, pack_landmarks
 from solfa.store.plan_file import PlannedClip
 
 SECONDS_AHEAD = 120.0
-CLIPS_AHEAD = 64
+CLIPS_AHEAD = 512
 """How far decoding may run ahead: about 50 MB of 48 kHz stereo."""
+SECONDS_PER_TASK = 2.0
+CLIPS_PER_TASK = 64
+"""Short clips are sent to a process together: to send one and to wait for it takes longer than to read a tenth of a
+second."""
 
 T = TypeVar("T")
 
@@ -82,12 +86,24 @@ class Heard(NamedTuple):
     landmarks: np.ndarray[Any, Any] | None = None
 
 
-def hear_clip(clip: PlannedClip, target: Target) -> Heard:
-    """Read one clip and, if they are wanted, find its landmarks."""
+def hear_clips(clips: list[PlannedClip], target: Target) -> list[Heard]:
+    """Read clips and, if they are wanted, find their landmarks."""
+    return [_hear_clip(clip, target) for clip in clips]
+
+
+def _hear_clip(clip: PlannedClip, target: Target) -> Heard:
     audio = decode_clip(clip, target)
     if isinstance(audio, str) or not target.landmarks:
         return Heard(audio)
     return Heard(audio, pack_landmarks(find_landmarks(audio, target.sample_rate)))
+
+
+class _Task(NamedTuple, Generic[T]):
+    """Clips that are decoded together, and what will become of them."""
+
+    clips: list[tuple[T, PlannedClip]]
+    num_samples: int
+    future: "Future[list[Heard]]"
 
 
 class DecodeAhead:
@@ -113,47 +129,63 @@ class DecodeAhead:
 
     def decode(self, clips: Iterable[tuple[T, PlannedClip]]) -> Iterator[Decoded[T]]:
         """Yield the audio of every clip, in the order given."""
-        upcoming = iter(clips)
-        waiting: deque[tuple[T, PlannedClip, Future[Heard]]] = deque()
-        exhausted = False
+        tasks = self._tasks(iter(clips))
+        waiting: deque[_Task[T]] = deque()
+        num_clips = num_samples = 0
         while True:
-            while not exhausted and _has_room([clip for _, clip, _ in waiting], self._target.sample_rate):
-                try:
-                    label, clip = next(upcoming)
-                except StopIteration:
-                    exhausted = True
-                else:
-                    waiting.append((label, clip, self._submit(clip)))
+            while self._has_room(num_clips, num_samples) and (task := next(tasks, None)) is not None:
+                waiting.append(task)
+                num_clips, num_samples = num_clips + len(task.clips), num_samples + task.num_samples
             if not waiting:
                 return
-            label, clip, future = waiting.popleft()
+            task = waiting.popleft()
+            num_clips, num_samples = num_clips - len(task.clips), num_samples - task.num_samples
             try:
-                heard = future.result()
+                heard = task.future.result()
             except BrokenProcessPool:
-                heard = self._retry_alone(clip)
-                waiting = deque((label, clip, self._submit(clip)) for label, clip, _ in waiting)
-            if isinstance(heard.audio, str):
-                yield Decoded(label, clip, None, heard.audio)
-            else:
-                yield Decoded(label, clip, heard.audio, None, heard.landmarks)
+                heard = self._hear_one_by_one(task)
+                waiting = deque(later._replace(future=self._submit(later.clips)) for later in waiting)
+            for (label, clip), one in zip(task.clips, heard, strict=True):
+                if isinstance(one.audio, str):
+                    yield Decoded(label, clip, None, one.audio)
+                else:
+                    yield Decoded(label, clip, one.audio, None, one.landmarks)
 
-    def _submit(self, clip: PlannedClip) -> "Future[Heard]":
-        return self._pool.submit(hear_clip, clip, self._target)
+    def _has_room(self, num_clips: int, num_samples: int) -> bool:
+        ahead = num_samples / self._target.sample_rate
+        return not num_clips or (num_clips + CLIPS_PER_TASK <= CLIPS_AHEAD and ahead < SECONDS_AHEAD)
 
-    def _retry_alone(self, clip: PlannedClip) -> Heard:
-        """Decode one clip in a separate process: another clip may have crashed the pool it was in."""
+    def _tasks(self, upcoming: Iterator[tuple[T, PlannedClip]]) -> Iterator[_Task[T]]:
+        """Submit clips as they are asked for, short ones together."""
+        together: list[tuple[T, PlannedClip]] = []
+        num_samples = 0
+        for item in upcoming:
+            together.append(item)
+            num_samples += item[1].num_samples
+            if len(together) == CLIPS_PER_TASK or num_samples >= SECONDS_PER_TASK * self._target.sample_rate:
+                yield _Task(together, num_samples, self._submit(together))
+                together, num_samples = [], 0
+        if together:
+            yield _Task(together, num_samples, self._submit(together))
+
+    def _submit(self, clips: list[tuple[T, PlannedClip]]) -> "Future[list[Heard]]":
+        return self._pool.submit(hear_clips, [clip for _, clip in clips], self._target)
+
+    def _hear_one_by_one(self, task: _Task[T]) -> list[Heard]:
+        """Decode each clip by itself: another one may have crashed the process they were in."""
+        self._restart()
+        heard: list[Heard] = []
+        for item in task.clips:
+            try:
+                heard += self._submit([item]).result()
+            except BrokenProcessPool:
+                heard.append(Heard("its decoder crashed"))
+                self._restart()
+        return heard
+
+    def _restart(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool = self._start()
-        try:
-            return self._submit(clip).result()
-        except BrokenProcessPool:
-            self._pool = self._start()
-            return Heard("its decoder crashed")
-
-
-def _has_room(waiting: list[PlannedClip], sample_rate: int) -> bool:
-    ahead = sum(clip.num_samples for clip in waiting) / sample_rate
-    return not waiting or (len(waiting) < CLIPS_AHEAD and ahead < SECONDS_AHEAD)
 
 
 def _watch_parent() -> None:

@@ -26,8 +26,13 @@ class Claim:
     lease: Lease
 
 
-def claim_shards(root: Place, info: DatasetInfo, encoder: int, num_encoders: int) -> Iterator[Claim]:
-    """Take shards that are neither committed nor taken, one after another, until there are none."""
+def claim_shards(
+    root: Place, info: DatasetInfo, encoder: int, num_encoders: int, *, any_lengths: bool = False
+) -> Iterator[Claim]:
+    """Take shards that are neither committed nor taken, one after another, until there are none.
+
+    A batch has clips of equal length, or of `any_lengths` for a codec that takes them one sample at a time.
+    """
     done = set(committed_shards(root))  # once: asking for each takes as many requests to an object store
     shards = [shard for shard in list_shards(root) if shard.shard not in done]
     first = len(shards) * encoder // num_encoders
@@ -48,7 +53,8 @@ def claim_shards(root: Place, info: DatasetInfo, encoder: int, num_encoders: int
         except StoreError:
             lease.release()
             raise
-        yield Claim(shard, clips, batch_bounds(clips, batch_seconds, info.array.sample_rate), lease)
+        bounds = batch_bounds(clips, batch_seconds, info.array.sample_rate, any_lengths=any_lengths)
+        yield Claim(shard, clips, bounds, lease)
 
 
 def _expect_encodable(root: Place, shard: ShardOfPlan, clips: list[PlannedClip], sample_rate: int) -> None:

@@ -7,7 +7,7 @@ this one is written in a separate thread, and the one before is hashed, synced o
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from solfa.codecs.protocol import Codec
-from solfa.encoding.encode_loop import encoded_batches
+from solfa.codecs.protocol import Codec, is_pointwise
+from solfa.encoding.encode_loop import EncodedBatch, encoded_batches
 from solfa.encoding.progress import Progress
 from solfa.encoding.read_ahead import SECONDS_AHEAD, DecodeAhead, Decoded, Target
 from solfa.encoding.shard_claims import Claim, ClaimsAhead
+from solfa.files.chunks import chunks
 from solfa.files.crash_points import crash_point
 from solfa.files.stores.place import Place
 from solfa.store.plan_file import PlannedClip
@@ -29,6 +30,9 @@ from solfa.store.shard_writer import Outcome, ShardWriter
 
 OUTCOMES_BEHIND = 256
 """How many encoded clips may wait for the writer."""
+CLIPS_TOGETHER, SECONDS_TOGETHER = 64, 0.1
+"""Clips that are passed on together, and how long the first of them may wait: for a clip of a tenth of a second, to be
+queued and reported takes longer than to be encoded."""
 
 
 class ClaimedClip(NamedTuple):
@@ -60,14 +64,40 @@ def encode_claims(
         DecodeAhead(target, num_workers) as ahead,  # ended first, while the last shard is being committed
     ):
         encode = partial(encode_batch, codec, device=device)
-        for batch in encoded_batches(ahead, _places(taken, codec.sample_rate), encode):
-            outcomes = batch.result
-            claim = batch.clips[-1].label.claim
+        for batches in _together(encoded_batches(ahead, _places(taken, codec.sample_rate), encode)):
+            claim = batches[0].clips[0].label.claim
+            outcomes = [outcome for batch in batches for outcome in batch.result]
             behind.write(claim, outcomes)
-            stored = [outcome for outcome in outcomes if outcome.array is not None]
-            seconds = sum(outcome.num_samples for outcome in stored) / codec.sample_rate
-            failed = [outcome.clip.key for outcome in outcomes if outcome.array is None]
-            emit(Progress(len(outcomes), failed, seconds, batch.codec_seconds, batch.wall_seconds, claim.shard.shard))
+            emit(_progress(batches, outcomes, codec.sample_rate, claim.shard.shard))
+
+
+EncodedClips = EncodedBatch[ClaimedClip, list[Outcome]]
+
+
+def _together(batches: Iterable[EncodedClips]) -> Iterator[list[EncodedClips]]:
+    """Gather batches of the same shard that take no time; the last of a shard waits for nothing, nor do failures."""
+    gathered: list[EncodedClips] = []
+    num_clips, seconds = 0, 0.0
+    for batch in batches:
+        gathered.append(batch)
+        num_clips, seconds = num_clips + len(batch.clips), seconds + batch.wall_seconds
+        label = batch.clips[-1].label
+        is_urgent = label.batch + 1 == len(label.claim.batches) or any(one.audio is None for one in batch.clips)
+        if is_urgent or num_clips >= CLIPS_TOGETHER or seconds >= SECONDS_TOGETHER:
+            yield gathered
+            gathered, num_clips, seconds = [], 0, 0.0
+    assert not gathered, "the last batch of a shard is always passed on"
+
+
+def _progress(batches: list[EncodedClips], outcomes: list[Outcome], sample_rate: int, shard: int) -> Progress:
+    return Progress(
+        clips=len(outcomes),
+        failed=[outcome.clip.key for outcome in outcomes if outcome.array is None],
+        seconds=sum(outcome.num_samples for outcome in outcomes if outcome.array is not None) / sample_rate,
+        codec_seconds=sum(batch.codec_seconds for batch in batches),
+        wall_seconds=sum(batch.wall_seconds for batch in batches),
+        shard=shard,
+    )
 
 
 def _places(claims: ClaimsAhead, sample_rate: int) -> Iterator[tuple[ClaimedClip, PlannedClip]]:
@@ -85,12 +115,7 @@ def _places(claims: ClaimsAhead, sample_rate: int) -> Iterator[tuple[ClaimedClip
 def encode_batch(codec: Codec, batch: list[Decoded[ClaimedClip]], device: str) -> list[Outcome]:
     """Encode the clips of a batch that could be read; keep the reasons of the others."""
     readable = [decoded.audio for decoded in batch if decoded.audio is not None]
-    arrays: Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]] = iter(())
-    if readable:
-        encoded = codec.encode(torch.from_numpy(np.stack(readable)).to(device))
-        scales = None if encoded.scales is None else encoded.scales.float().cpu().numpy()
-        rows = encoded.array.cpu().numpy()
-        arrays = ((row, None if scales is None else scales[index]) for index, row in enumerate(rows))
+    arrays = iter(_encode_audio(codec, readable, device) if readable else ())
     outcomes = []
     for decoded in batch:
         if decoded.audio is None:
@@ -100,6 +125,20 @@ def encode_batch(codec: Codec, batch: list[Decoded[ClaimedClip]], device: str) -
             num_samples = decoded.audio.shape[-1]
             outcomes.append(Outcome(decoded.clip, array, num_samples, scale, landmarks=decoded.landmarks))
     return outcomes
+
+
+def _encode_audio(
+    codec: Codec, audio: list[np.ndarray[Any, Any]], device: str
+) -> Iterable[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]]:
+    """Encode clips of equal length, or of any lengths if the codec lets them be laid end to end."""
+    if is_pointwise(codec):
+        encoded = codec.encode(torch.from_numpy(np.concatenate(audio, axis=-1)[None]).to(device))
+        ends = np.cumsum([clip.shape[-1] for clip in audio])
+        return [(row, None) for row in np.split(encoded.array[0].cpu().numpy(), ends[:-1])]
+    encoded = codec.encode(torch.from_numpy(np.stack(audio)).to(device))
+    rows = encoded.array.cpu().numpy()
+    scales = [None] * len(rows) if encoded.scales is None else encoded.scales.float().cpu().numpy()
+    return zip(rows, scales, strict=True)
 
 
 class Behind:
@@ -121,23 +160,25 @@ class Behind:
         self._written = 0
 
     def write(self, claim: Claim, outcomes: list[Outcome]) -> None:
-        """Queue the outcomes of one batch; the shard is committed once all its clips are there."""
+        """Queue outcomes of one shard; it is committed once all its clips are there."""
         self._raise_faults()
-        for outcome in outcomes:
-            while not self._room.acquire(timeout=1.0):
-                self._raise_faults()
-            self._futures.append(self._pool.submit(self._write, claim, outcome))
+        for some in chunks(outcomes, CLIPS_TOGETHER):
+            for _ in some:
+                while not self._room.acquire(timeout=1.0):
+                    self._raise_faults()
+            self._futures.append(self._pool.submit(self._write, claim, some))
 
-    def _write(self, claim: Claim, outcome: Outcome) -> None:
-        self._room.release()
+    def _write(self, claim: Claim, outcomes: list[Outcome]) -> None:
+        self._room.release(len(outcomes))
         if self._is_broken:
             return  # what is queued behind a fault belongs to no shard that could still be whole
         try:
             if self._writer is None:
                 self._writer = ShardWriter(self._root, claim.shard.shard, self._info.array, self._made_by)
                 self._written = 0
-            self._writer.add(outcome)
-            self._written += 1
+            for outcome in outcomes:
+                self._writer.add(outcome)
+            self._written += len(outcomes)
             if self._written == len(claim.clips):
                 self._commit_behind(claim, self._writer)
                 self._writer = None

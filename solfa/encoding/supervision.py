@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 
-from solfa.codecs.protocol import Codec
+from solfa.codecs.protocol import Codec, is_pointwise
 from solfa.encoding.executors.local_executor import LocalExecutor
 from solfa.encoding.executors.protocol import Executor
 from solfa.encoding.failure_limit import FailureLimit
@@ -124,7 +124,7 @@ def _encode_here(run: Run, watch: Watch) -> None:
         run.root,
         run.info,
         run.codec,
-        claim_shards(run.root, run.info, turn.number, turn.total),
+        claim_shards(run.root, run.info, turn.number, turn.total, any_lengths=is_pointwise(run.codec)),
         run.source_root,
         num_workers=0,
         made_by=made_by(device),

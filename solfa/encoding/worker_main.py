@@ -61,6 +61,7 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
     import torch
 
     from solfa.codecs.catalogue import load_codec
+    from solfa.codecs.protocol import is_pointwise
     from solfa.encoding.progress import Progress
     from solfa.encoding.shard_claims import Claim, claim_shards
     from solfa.encoding.shard_pipeline import encode_claims
@@ -81,7 +82,7 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
         emit({"event": "progress", "progress": progress._asdict()})
 
     def claims() -> Iterator[Claim]:
-        for claim in claim_shards(root, info, job.encoder, job.num_encoders):
+        for claim in claim_shards(root, info, job.encoder, job.num_encoders, any_lengths=is_pointwise(codec)):
             try:
                 emit({"event": "claimed", "shard": claim.shard.shard, "owner": claim.lease.owner})
             except BaseException:

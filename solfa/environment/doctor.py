@@ -89,7 +89,9 @@ def _bf16() -> list[Finding]:
     if importlib.util.find_spec("torch") is None:
         return []
     if probe_bf16():
-        return [Finding("bf16 on the cpu", "ok", "works")]
+        fast = cpu_flags() & {"avx512_bf16", "amx_bf16"}
+        offer = ", and fast; `solfa encode --try-precision bf16` says what it gains" if fast else ""
+        return [Finding("bf16 on the cpu", "ok", f"works{offer}")]
     advice = "use fp32 on the cpu"
     if advertises_amx():
         advice += f", or set ONEDNN_MAX_CPU_ISA={SAFE_ISA} before Python starts"

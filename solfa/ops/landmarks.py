@@ -40,6 +40,8 @@ _FLOOR = 10 ** (-70 / 20)
 """Peaks 70 dB below the strongest of a clip are noise."""
 _ROUNDING = 1e-13**0.5 * WINDOW
 """Times the largest amplitude: what float32 rounds."""
+_SHORTEST = WINDOW + HOP - 2
+"""Samples at `LANDMARK_RATE` below which there is no second frame, however a resampler rounds: a pair needs two."""
 _BLOCK = 128
 """Frames at a time, which stay in the processor's cache."""
 _HANN = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW)
@@ -73,6 +75,8 @@ def find_landmarks(audio: Float[np.ndarray, "C N"], sample_rate: int) -> Landmar
     >>> len(found.pairs) > 100, np.array_equal(found.pairs, find_landmarks(noise / 4, sample_rate=24_000).pairs)
     (True, True)
     """
+    if audio.shape[-1] * LANDMARK_RATE < _SHORTEST * sample_rate:
+        return Landmarks(np.zeros(0, np.int64), np.zeros(0, np.int64))
     return _pair_up(*_peaks(_mono(audio, sample_rate)))
 
 
@@ -168,6 +172,8 @@ def pack_landmarks(landmarks: Landmarks) -> UInt32[np.ndarray, "n"]:
     >>> all(np.array_equal(one, other) for one, other in zip(found, again))
     True
     """
+    if not len(landmarks.pairs):
+        return np.zeros(0, np.uint32)
     pauses, gaps = np.divmod(np.diff(landmarks.frames, prepend=0), _MAX_GAP + 1)
     numbers = (landmarks.pairs << _GAP_BITS) | gaps
     if pauses.any():

@@ -2,10 +2,13 @@
 
 from typing import Any
 
-from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
+from solfa.codecs.cpu.dac_encoder import fast_dac_encoder, fast_vae_encoder
 from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
+from solfa.codecs.cpu.mimi_encoder import fast_mimi_encoder
 from solfa.codecs.families.dac import DacCodec
 from solfa.codecs.families.encodec import EncodecCodec
+from solfa.codecs.families.mimi import MimiCodec
+from solfa.codecs.families.oobleck import OobleckCodec
 from solfa.codecs.families.trained import OwnCodec
 from solfa.codecs.protocol import Codec
 
@@ -19,4 +22,8 @@ def in_double(codec: Codec) -> Any:
         changed._encoder = fast_encodec_encoder(changed.model)
     if isinstance(changed, DacCodec):
         changed._encoder = fast_dac_encoder(changed.model.encoder)
+    if isinstance(changed, OobleckCodec):
+        changed._encoder = fast_vae_encoder(changed.model.encoder)
+    if isinstance(changed, MimiCodec):
+        changed._encoder = fast_mimi_encoder(changed.model.encoder)
     return changed

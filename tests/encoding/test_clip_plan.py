@@ -12,13 +12,13 @@ from solfa.audio.recording import AudioInfo, Recording
 from solfa.encoding.clip_plan import (
     MAX_BATCH_CLIPS,
     MAX_SHARD_BYTES,
-    MIN_SHARD_SECONDS,
     SHARDS_WANTED,
     batch_bounds,
     clip_id,
     clips_of,
     segment_bounds,
     shard_bounds,
+    shard_seconds,
     unprobed_clip,
 )
 from solfa.store.plan_file import PlannedClip
@@ -67,13 +67,29 @@ def test_a_clip_has_all_that_the_source_says_of_its_recording():
 def test_shards_are_consecutive_and_hold_every_clip_once(seconds, bytes_per_second):
     bounds = shard_bounds(np.array(seconds), bytes_per_second)
     assert [index for start, stop in bounds for index in range(start, stop)] == list(range(len(seconds)))
-    limit = max(sum(seconds) / SHARDS_WANTED, MIN_SHARD_SECONDS)
+    limit = shard_seconds(sum(seconds))
     for start, stop in bounds:
         assert sum(seconds[start : stop - 1]) <= min(limit, MAX_SHARD_BYTES / bytes_per_second) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("total", "seconds"), [(10, 15), (120, 15), (600, 75), (960, 120), (7_000, 120), (64 * 500, 500), (1e9, 36_000)]
+)
+def test_how_much_audio_a_shard_holds_follows_from_how_much_there_is(total, seconds):
+    assert shard_seconds(total) == seconds
+
+
 def test_a_large_collection_becomes_about_sixty_four_shards():
     assert 60 <= len(shard_bounds(np.full(10_000, 10.0), 400.0)) <= SHARDS_WANTED
+
+
+@pytest.mark.parametrize(("total", "clip"), [(120, 10), (120, 30), (600, 10), (600, 30), (300, 2.5)])
+def test_two_encoders_share_a_short_job_evenly(total, clip):
+    bounds = shard_bounds(np.full(round(total / clip), clip), 400.0)
+    shards = [clip * (stop - start) for start, stop in bounds]
+    # Each begins at its half of the shards and takes the next when it is through, as `claim_shards` does.
+    halves = sum(shards[: len(shards) // 2]), sum(shards[len(shards) // 2 :])
+    assert total / max(halves) >= 1.9
 
 
 def _clip(num_samples: int, error: str | None = None) -> PlannedClip:
@@ -88,6 +104,18 @@ def test_batches_hold_clips_of_one_length_and_every_clip_once(lengths, batch_sec
     for start, stop in bounds:
         assert len({clip.num_samples for clip in clips[start:stop]}) == 1
         assert stop - start == 1 or sum(clip.num_samples for clip in clips[start:stop]) <= batch_seconds * 1_000
+
+
+@given(st.lists(st.integers(1, 300), max_size=40), st.floats(0, 1.0))
+def test_batches_of_any_lengths_hold_as_much_as_fits(lengths, batch_seconds):
+    clips = [_clip(length) for length in lengths]
+    bounds = batch_bounds(clips, batch_seconds, 1_000, any_lengths=True)
+    assert [index for start, stop in bounds for index in range(start, stop)] == list(range(len(clips)))
+    most = batch_seconds * 1_000
+    for start, stop in bounds:
+        total = sum(clip.num_samples for clip in clips[start:stop])
+        assert stop - start == 1 or total <= most
+        assert stop == len(clips) or total + clips[stop].num_samples > most
 
 
 @pytest.mark.parametrize("batch_seconds", [0.0, 10.0])

@@ -1,7 +1,6 @@
 """Decoding ahead keeps order, bounds, and every fault of one clip within that clip."""
 
 import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +10,19 @@ import pytest
 from solfa.audio.probe import probe
 from solfa.audio.recording import Location
 from solfa.encoding.clip_plan import clips_of
-from solfa.encoding.read_ahead import CLIPS_AHEAD, SECONDS_AHEAD, DecodeAhead, Target, decode_clip
+from solfa.encoding.read_ahead import (
+    CLIPS_AHEAD,
+    CLIPS_PER_TASK,
+    SECONDS_AHEAD,
+    SECONDS_PER_TASK,
+    DecodeAhead,
+    Target,
+    decode_clip,
+)
 from solfa.store.plan_file import PlannedClip
 from tests.audio.hostile import flac_with_total
 from tests.conftest import write_tone
+from tests.encoding.deadly import DeadlyUri
 
 
 def planned(path: Path, root: Path) -> PlannedClip:
@@ -88,16 +96,26 @@ def test_decoding_runs_ahead_by_a_bounded_amount(tmp_path):
         assert asked <= 2
 
 
-def test_a_decoder_that_dies_costs_one_clip_at_most(tmp_path):
-    clips = [planned(write_tone(tmp_path / f"{index}.wav", 0.2), tmp_path) for index in range(6)]
+@pytest.mark.slow
+def test_a_clip_that_kills_its_decoder_costs_no_other_clip(tmp_path):
+    clips = [planned(write_tone(tmp_path / f"{index}.wav", 0.05), tmp_path) for index in range(4)]
+    clips[1] = replace(clips[1], uri=DeadlyUri("1.wav"))
     with DecodeAhead(target(tmp_path), 1) as ahead:
-        results = ahead.decode(enumerate(clips))
-        first = next(results)
-        for pid in ahead._pool._processes:  # what a crash inside a decoding library looks like
-            os.kill(pid, signal.SIGKILL)
-        rest = list(results)
-    assert [result.label for result in (first, *rest)] == list(range(6))
-    assert all(result.audio is not None for result in (first, *rest))
+        results = list(ahead.decode(enumerate(clips)))
+    assert [result.label for result in results] == list(range(4))
+    assert [result.error for result in results] == [None, "its decoder crashed", None, None]
+    assert all(result.audio.shape == (1, 800) for result in results if result.error is None)
+
+
+def test_short_clips_are_sent_together_and_long_ones_alone(tmp_path):
+    short = planned(write_tone(tmp_path / "a.wav", 0.01), tmp_path)
+    long = planned(write_tone(tmp_path / "b.wav", SECONDS_PER_TASK), tmp_path)
+    with DecodeAhead(target(tmp_path), 0) as ahead:
+        clips = [short] * (CLIPS_PER_TASK + 3) + [long] * 2 + [short]
+        tasks = list(ahead._tasks(enumerate(clips)))
+    assert [len(task.clips) for task in tasks] == [CLIPS_PER_TASK, 4, 1, 1]
+    assert [label for task in tasks for label, _ in task.clips] == list(range(len(clips)))
+    assert all(task.num_samples == sum(clip.num_samples for _, clip in task.clips) for task in tasks)
 
 
 def test_a_clip_that_does_not_fit_into_memory_is_a_failed_clip(tmp_path):

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import solfa
-from solfa.encoding.shard_claims import claim_shards
-from solfa.encoding.shard_pipeline import Behind
+from solfa.encoding.encode_loop import EncodedBatch
+from solfa.encoding.read_ahead import Decoded
+from solfa.encoding.shard_claims import Claim, claim_shards
+from solfa.encoding.shard_pipeline import CLIPS_TOGETHER, SECONDS_TOGETHER, Behind, ClaimedClip, _together, encode_batch
 from solfa.environment.ranks import read_turn
 from solfa.errors import StoreError
 from solfa.store.layout import is_committed, read_info
+from solfa.store.plan_file import PlannedClip, ShardOfPlan
 from solfa.store.shard_writer import Outcome
 from tests.conftest import write_tone
 
@@ -46,3 +49,36 @@ def test_what_is_queued_behind_a_fault_is_not_committed(tmp_path):
         behind.write(claim, [bad, *good])  # as many behind it as the shard has
     claim.lease.release()
     assert not is_committed(root, 0) and not list((root / ".tmp").iterdir())
+
+
+def decoded(num_samples: int, claim: Claim | None = None, batch: int = 0) -> Decoded[ClaimedClip]:
+    audio = np.random.default_rng(num_samples).uniform(-1.1, 1.1, (2, num_samples)).astype(np.float32)
+    clip = PlannedClip(f"{num_samples}", "a", "a", num_samples=num_samples)
+    return Decoded(ClaimedClip(claim, batch, True), clip, audio, None)
+
+
+@pytest.mark.parametrize("name", ["mulaw:num_channels=2", "linear:bits=12,num_channels=2"])
+def test_codecs_of_single_samples_take_clips_of_any_lengths_at_once(name):
+    codec = solfa.load_codec(name)
+    batch = [decoded(num_samples) for num_samples in (1, 3, 16, 17, 401, 1000)]
+    broken = Decoded(batch[0].label, batch[0].clip, None, "broken")
+    together = encode_batch(codec, [*batch[:3], broken, *batch[3:]], "cpu")
+    assert together.pop(3).error == "broken"
+    for one, outcome in zip(batch, together, strict=True):
+        (alone,) = encode_batch(codec, [one], "cpu")
+        assert outcome.clip is one.clip and outcome.num_samples == one.audio.shape[-1] == len(outcome.array)
+        assert np.array_equal(outcome.array, alone.array)
+
+
+def test_what_takes_no_time_is_passed_on_together_and_nothing_waits_for_another_shard():
+    claims = [Claim(ShardOfPlan(shard, 0, shard, 1), [], [(0, 1)] * 100, None) for shard in range(2)]
+
+    def batches(claim: Claim, seconds: float):
+        return [EncodedBatch([decoded(1, claim, number)], [], 0.0, seconds) for number in range(100)]
+
+    quick, slow = (batches(claim, seconds) for claim, seconds in zip(claims, (1e-6, SECONDS_TOGETHER), strict=True))
+    passed = list(_together([*quick, *slow]))
+    assert [len(some) for some in passed] == [CLIPS_TOGETHER, 100 - CLIPS_TOGETHER, *[1] * 100]
+    assert [batch for some in passed for batch in some] == [*quick, *slow]
+    quick[10] = quick[10]._replace(clips=[quick[10].clips[0]._replace(audio=None)])  # which may stop the run
+    assert [len(some) for some in _together(quick)] == [11, CLIPS_TOGETHER, 89 - CLIPS_TOGETHER]

@@ -15,6 +15,7 @@ from solfa.ops.landmarks import (
     NUM_LANDMARKS,
     WINDOW,
     Landmarks,
+    _mono,
     _pair_up,
     _peaks,
     at_speed,
@@ -133,3 +134,14 @@ def test_packing_inverts(pairs: list[int], gaps: list[int]) -> None:
     assert packed.dtype == np.uint32
     again = unpack_landmarks(packed)
     assert all(np.array_equal(one, other) for one, other in zip(landmarks, again, strict=True))
+
+
+@pytest.mark.parametrize("rate", [8_000, 16_000, 24_000, 44_100])
+def test_a_clip_that_is_too_short_for_a_pair_is_not_looked_at(rate):
+    shortest = (WINDOW + HOP) * rate // LANDMARK_RATE
+    for num_samples in (1, shortest // 2, shortest - rate // 1000, shortest - 1, shortest + rate // 50):
+        noise = np.random.default_rng(0).standard_normal((2, num_samples)).astype(np.float32)
+        looked_at = _pair_up(*_peaks(_mono(noise, rate)))
+        found = find_landmarks(noise, rate)
+        assert np.array_equal(found.pairs, looked_at.pairs) and np.array_equal(found.frames, looked_at.frames)
+    assert len(find_landmarks(np.random.default_rng(0).standard_normal((1, 2 * shortest)), rate).pairs) > 0

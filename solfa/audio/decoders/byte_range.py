@@ -122,6 +122,11 @@ def _read_at(descriptor: int, count: int, position: int) -> bytes:
 
 def regular_file_fault(path: Path) -> str | None:
     """Say why a path is not a readable regular file, without opening it; None if it is one."""
+    return _file_fault(path) or (None if os.access(path, os.R_OK) else "permission denied")
+
+
+def _file_fault(path: Path) -> str | None:
+    """Say why a path is not a regular file; whether it may be read shows when it is opened."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -130,7 +135,7 @@ def regular_file_fault(path: Path) -> str | None:
         return _reason(error)
     if not stat.S_ISREG(mode):
         return f"is {_KINDS.get(stat.S_IFMT(mode), 'something else')}, not a regular file"
-    return None if os.access(path, os.R_OK) else "permission denied"
+    return None
 
 
 def _reason(error: OSError | ValueError) -> str:
@@ -152,7 +157,7 @@ def open_range(location: Location, share: float = 0.0) -> Iterator[ByteRange]:
                 raise reader.fault from None
             raise
         return
-    fault = regular_file_fault(location.path)
+    fault = _file_fault(location.path)
     if fault is not None:
         raise AudioError(fault)
     if location.size is not None and location.size > MAX_MEMBER_BYTES:

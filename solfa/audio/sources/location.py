@@ -24,7 +24,7 @@ def _find(root: Place, uri: str) -> Path | ObjectFile:
         bucket, _, key = rest.partition("/")
         return ObjectFile(BucketStore(f"{scheme}://{bucket}"), unescape_path(key).as_posix())
     if isinstance(root, Path):
-        return root / unescape_path(uri)
+        return root / (unescape_path(uri) if "%" in uri else uri)
     return ObjectFile(root, unescape_path(uri).as_posix())
 
 

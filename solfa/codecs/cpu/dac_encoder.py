@@ -1,4 +1,4 @@
-"""DAC's encoder (arXiv 2306.06546) computed in pieces of time.
+"""The encoders of DAC (arXiv 2306.06546) and of Oobleck, which copies it, computed in pieces of time.
 
 ```
  audio -> [conv, stage] -> [stage] -> [stage] -> [stage] -> [snake, conv] -> latents
@@ -10,17 +10,21 @@ The snake activation, four passes over memory in the plain module, is computed i
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from solfa.codecs.cpu.convolution import Padding, Placed, Stage, fold, run_stages
+from solfa.codecs.inference import clip_by_clip
+
+Activation = Callable[[Float[Tensor, "1 C n"]], Float[Tensor, "1 C n"]]
 
 
-class Snake(NamedTuple):
-    """x + sin^2(alpha x) / alpha, rounded operation by operation as the plain module rounds it."""
+@dataclass(frozen=True)
+class Snake:
+    """x + sin^2(alpha x) / beta, rounded operation by operation as the plain module rounds it."""
 
     alpha: Float[Tensor, "1 C 1"]
     inverse: Float[Tensor, "1 C 1"]
@@ -30,10 +34,15 @@ class Snake(NamedTuple):
         return wave.mul_(wave).mul_(self.inverse).add_(x)
 
 
-def read_snake(snake: Any) -> Snake:
-    """Take the parameters out of a transformers `Snake1d`."""
-    alpha = snake.alpha.detach()
-    return Snake(alpha, (alpha + 1e-9).reciprocal())
+def read_activation(module: Any) -> Activation:
+    """Take the parameters out of a `Snake1d` of transformers, where alpha is beta, or of diffusers, as logarithms."""
+    if isinstance(module, nn.ELU):
+        return module
+    alpha = module.alpha.detach()
+    if not hasattr(module, "beta"):
+        return Snake(alpha, (alpha + 1e-9).reciprocal())
+    alpha, beta = (part.exp() if module.logscale else part for part in (alpha, module.beta.detach()))
+    return Snake(alpha, (beta + 1e-9).reciprocal())
 
 
 @dataclass(frozen=True)
@@ -41,31 +50,31 @@ class DacCompute:
     """What a stage does to a piece; the convolutions arrive in the order of `Stage.convolutions`."""
 
     has_first: bool
-    units: tuple[tuple[Snake, Snake], ...]
-    last: Snake
+    units: tuple[tuple[Activation, Activation], ...]
+    last: Activation
 
     def __call__(self, x: Float[Tensor, "1 C n"], placed: Iterator[Placed]) -> Float[Tensor, "1 Z m"]:
         if self.has_first:
             x = next(placed)(x)
-        for snake_in, snake_out in self.units:
+        for before, between in self.units:
             inner, outer = next(placed), next(placed)
-            hidden = outer(snake_out(inner(snake_in(x))))
+            hidden = outer(between(inner(before(x))))
             skipped = outer.window.start - inner.window.start
             x = hidden.add_(x[..., skipped : skipped + hidden.shape[-1]])
         return next(placed)(self.last(x))
 
 
 def read_stages(encoder: Any) -> list[Stage]:
-    """Group the layers of a DAC encoder into stages that end in a convolution."""
+    """Group the layers of an encoder into stages that end in a convolution."""
     stages: list[Stage] = []
     convolutions = [encoder.conv1]
     for block in encoder.block:
         units = (block.res_unit1, block.res_unit2, block.res_unit3)
         convolutions += [conv for unit in units for conv in (unit.conv1, unit.conv2)] + [block.conv1]
-        snakes = tuple((read_snake(unit.snake1), read_snake(unit.snake2)) for unit in units)
-        stages.append(_stage(convolutions, DacCompute(not stages, snakes, read_snake(block.snake1))))
+        activations = tuple((read_activation(unit.snake1), read_activation(unit.snake2)) for unit in units)
+        stages.append(_stage(convolutions, DacCompute(not stages, activations, read_activation(block.snake1))))
         convolutions = []
-    stages.append(_stage([encoder.conv2], DacCompute(False, (), read_snake(encoder.snake1))))
+    stages.append(_stage([encoder.conv2], DacCompute(False, (), read_activation(encoder.snake1))))
     return stages
 
 
@@ -79,7 +88,7 @@ def _stage(convolutions: Sequence[nn.Conv1d], compute: DacCompute) -> Stage:
 
 
 def fast_dac_encoder(encoder: nn.Module) -> Callable[[Float[Tensor, "B C N"]], Float[Tensor, "B Z T"]]:
-    """Build a faster equivalent of the encoder of a transformers `DacModel`, from its current weights.
+    """Build a faster equivalent of the encoder of a `DacModel` or an `AutoencoderOobleck`, from its current weights.
 
     It computes no gradients. On other devices than the CPU and for dtypes below 32 bits, the encoder itself is
     returned; clips shorter than two frames are also passed to it, one by one.
@@ -96,3 +105,16 @@ def fast_dac_encoder(encoder: nn.Module) -> Callable[[Float[Tensor, "B C N"]], F
         return run_stages(stages, audio)
 
     return encode
+
+
+def fast_vae_encoder(encoder: nn.Module) -> Callable[[Float[Tensor, "B C N"]], Float[Tensor, "B Z T"]]:
+    """Build a faster equivalent of the encoder of an autoencoder: Oobleck's, or a DAC's with a projection behind it.
+
+    Where the fast one does not apply, it is the encoder itself, clip by clip on CPUs.
+    """
+    network, *projections = encoder if isinstance(encoder, nn.Sequential) else [encoder]
+    fast = fast_dac_encoder(network)
+    if fast is network:
+        return clip_by_clip(encoder)
+    project = nn.Sequential(*projections)
+    return clip_by_clip(lambda audio: project(fast(audio)))

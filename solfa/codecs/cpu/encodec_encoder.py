@@ -4,7 +4,7 @@
  audio -> [conv, stage] -> [stage] -> [stage] -> [stage] -> LSTM -> ELU -> conv -> embeddings
                             stage = residual blocks, ELU, downsampling convolution
 ```
-The stages run clip by clip, the LSTM over all clips of the batch. Codecs trained here may have no LSTM.
+The stages run clip by clip, the LSTM over all clips of the batch. Mimi has no LSTM, nor need codecs trained here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from solfa.codecs.cpu.convolution import Convolution, Padding, Placed, Stage, fold, run_stages, span_of
+from solfa.codecs.cpu.convolution import (
+    Convolution,
+    Padding,
+    Placed,
+    Stage,
+    fold,
+    has_fast_bf16,
+    run_stages,
+    span_of,
+)
 from solfa.codecs.cpu.lstm import residual_lstm
 
 
@@ -67,16 +76,21 @@ def read_stages(layers: Sequence[Any]) -> list[Stage]:
 
 
 def fast_encodec_encoder(model: nn.Module) -> Callable[[Float[Tensor, "B C N"]], Float[Tensor, "B Z T"]]:
-    """Build a faster equivalent of `model.encoder`, a SEANet laid out as in transformers or here, from its weights.
+    """Build a faster equivalent of `model.encoder`; see `fast_seanet_encoder`."""
+    return fast_seanet_encoder(model.encoder)
+
+
+def fast_seanet_encoder(encoder: Any) -> Callable[[Float[Tensor, "B C N"]], Float[Tensor, "B Z T"]]:
+    """Build a faster equivalent of a SEANet laid out as in transformers or here, from its weights.
 
     It computes no gradients. The encoder itself is returned if the fast one does not apply: on devices other than the
-    CPU, for dtypes below 32 bits, with normalisation over time (EnCodec 48 kHz) or with activations other than
-    EnCodec's. Very short clips are also passed to it, one by one.
+    CPU, in fp16, in bf16 on processors without, with normalisation over time (EnCodec 48 kHz) or with activations other
+    than EnCodec's. Very short clips are also passed to it, one by one.
     """
-    encoder: Any = model.encoder
     if not _is_known(encoder):
         return encoder  # type: ignore[no-any-return]
-    *layers, recurrent, _, last = encoder.layers
+    *layers, _, last = encoder.layers
+    recurrent: Any = None if hasattr(layers[-1], "conv") else layers.pop()
     stages = read_stages(layers)
     lstm = residual_lstm(recurrent.lstm) if hasattr(recurrent, "lstm") else None
     tail = Stage((fold_padded(last),), SeanetCompute(has_first=False, shortcuts=()))
@@ -95,7 +109,7 @@ def fast_encodec_encoder(model: nn.Module) -> Callable[[Float[Tensor, "B C N"]],
 
 
 def _is_known(encoder: Any) -> bool:
-    """Check the parts: residual blocks, every activation an ELU, only weight norms, full precision."""
+    """Check the parts: residual blocks, every activation an ELU, only weight norms, a dtype that is computed fast."""
     layers = list(getattr(encoder, "layers", ()))
     blocks = [layer for layer in layers if hasattr(layer, "block")]
     inner = [part for block in blocks for part in block.block]
@@ -104,5 +118,9 @@ def _is_known(encoder: Any) -> bool:
         bool(blocks)
         and all(isinstance(part, nn.Identity) or (isinstance(part, nn.ELU) and part.alpha == 1) for part in plain)
         and not any(isinstance(part, nn.GroupNorm) for part in encoder.modules())
-        and all(p.device.type == "cpu" and p.dtype in (torch.float32, torch.float64) for p in encoder.parameters())
+        and all(p.device.type == "cpu" and _is_known_dtype(p.dtype) for p in encoder.parameters())
     )
+
+
+def _is_known_dtype(dtype: torch.dtype) -> bool:
+    return dtype in (torch.float32, torch.float64) or (dtype == torch.bfloat16 and has_fast_bf16())

@@ -91,7 +91,8 @@ class EncodecCodec:
             "precision": checkpoint.precision,
         }
         self.fingerprint = value_sha256(self.description)
-        set_for_inference(model, checkpoint.precision, checkpoint.device)
+        # To compare distances in 8 bits would change more codes than the encoder's rounding does, and saves nothing.
+        set_for_inference(model, checkpoint.precision, checkpoint.device, exact=model.quantizer)
         self.model, self._device, self._normalize = model, checkpoint.device, config.normalize
         self.has_scales = bool(config.normalize)
         self._encoder: Callable[[Tensor], Tensor] = encoder or fast_encodec_encoder(model)
@@ -126,7 +127,8 @@ class EncodecCodec:
             loudness = mono.pow(2).mean(dim=-1, keepdim=True).sqrt() + 1e-8
             audio, scale = audio / loudness, loudness.view(-1, 1)
         embeddings = self._encoder(audio.to(dtype_of(self.model)))
-        return self._quantize(embeddings).contiguous(), scale
+        codewords = self.model.quantizer.layers[0].codebook.embed
+        return self._quantize(embeddings.to(codewords.dtype)).contiguous(), scale
 
     def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:
         """Decode each chunk, scale it back, cross-fade the overlaps and trim."""

@@ -13,7 +13,8 @@ from pydantic import Field
 from torch import Tensor
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
-from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, set_for_inference
+from solfa.codecs.cpu.mimi_encoder import fast_mimi_encoder
+from solfa.codecs.inference import dtype_of, exact_inference, set_for_inference
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length
 from solfa.config import Config, parse_config
@@ -83,7 +84,7 @@ class MimiCodec:
         self.fingerprint = value_sha256(self.description)
         set_for_inference(model, checkpoint.precision, checkpoint.device)
         self.model, self._device = model, checkpoint.device
-        self._encoder = clip_by_clip(lambda audio: model.encoder(audio, use_streaming=False).latents)
+        self._encoder = fast_mimi_encoder(model.encoder)
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "MimiCodec":

@@ -17,7 +17,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
-from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, set_for_inference
+from solfa.codecs.cpu.dac_encoder import fast_vae_encoder
+from solfa.codecs.inference import dtype_of, exact_inference, set_for_inference
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length, pad_to_multiple
 from solfa.config import Config, parse_config
@@ -110,7 +111,7 @@ class OobleckCodec:
         self.fingerprint = value_sha256(self.description)
         set_for_inference(model, checkpoint.precision, checkpoint.device)
         self.model, self._device = model, checkpoint.device
-        self._encoder = encoder or clip_by_clip(model.encoder)
+        self._encoder = encoder or fast_vae_encoder(model.encoder)
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "OobleckCodec":

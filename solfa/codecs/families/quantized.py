@@ -33,6 +33,7 @@ class WaveformCodec:
     kind: Literal["codes"] = "codes"
     hop_length = 1
     latent_channels = None
+    is_pointwise = True
 
     def __init__(self, options: WaveformOptions, device: str = "cpu") -> None:
         self.grid = options.grid

@@ -1,9 +1,12 @@
+import warnings
+
 import pytest
 import torch
+from diffusers.models.autoencoders.autoencoder_oobleck import OobleckEncoder
 from torch import nn
 from transformers import DacConfig, DacModel
 
-from solfa.codecs.cpu.dac_encoder import fast_dac_encoder
+from solfa.codecs.cpu.dac_encoder import fast_dac_encoder, fast_vae_encoder
 
 
 def tiny(dtype=torch.float32, ratios=(2, 4), weight_norm=False) -> DacModel:
@@ -84,3 +87,41 @@ def test_other_dtypes_and_devices_keep_the_plain_encoder(convert):
 
 def test_no_graph_is_kept(tone):
     assert not fast_dac_encoder(tiny().encoder)(tone(1, 2000)).requires_grad
+
+
+def oobleck(dtype=torch.float64, elu=False) -> nn.Module:
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # its weight norm, which changes `weight` only when it is called
+        encoder = OobleckEncoder(8, 2, [2, 5], [1, 2]).eval()
+    for name, parameter in encoder.named_parameters():
+        if name.endswith(("alpha", "beta")):
+            nn.init.normal_(parameter, std=0.3)
+        elif name.endswith("weight_g"):
+            nn.init.uniform_(parameter, 0.5, 1.5)
+    for module in list(encoder.modules()) if elu else ():
+        for name in [name for name, _ in module.named_children() if name.startswith("snake")]:
+            setattr(module, name, nn.ELU())
+    return encoder.requires_grad_(False).to(dtype)
+
+
+@pytest.mark.parametrize("elu", [False, True], ids=["snake", "elu"])
+@pytest.mark.parametrize("num_samples", [10, 2000, 2990])
+@torch.no_grad()
+def test_oobleck_has_the_fast_encoder_too(elu, num_samples, tone):
+    encoder, audio = oobleck(elu=elu), tone(2, num_samples, 2, torch.float64)
+    fast = fast_vae_encoder(encoder)(audio)  # before the plain one, whose call would compute the weights
+    torch.testing.assert_close(fast, encoder(audio), rtol=1e-10, atol=1e-11)
+
+
+@torch.no_grad()
+def test_a_projection_follows_the_fast_encoder(tone):
+    encoder = nn.Sequential(tiny(torch.float64).encoder, nn.Conv1d(32, 5, 1).double())
+    audio = tone(2, 2000, dtype=torch.float64)
+    torch.testing.assert_close(fast_vae_encoder(encoder)(audio), encoder(audio), rtol=1e-10, atol=1e-11)
+
+
+@torch.no_grad()
+def test_an_oobleck_in_bf16_is_run_clip_by_clip(tone):
+    encoder, audio = oobleck(torch.bfloat16), tone(2, 200, 2, torch.bfloat16)
+    assert torch.equal(fast_vae_encoder(encoder)(audio), torch.cat([encoder(clip[None]) for clip in audio]))

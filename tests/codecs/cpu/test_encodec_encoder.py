@@ -4,6 +4,7 @@ from torch import nn
 from transformers import EncodecConfig, EncodecModel
 
 from solfa.codecs.checkpoint import Checkpoint
+from solfa.codecs.cpu import encodec_encoder
 from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
 from solfa.codecs.cpu.lstm import MIN_CLIPS
 from solfa.codecs.families.trained import OwnCodec, OwnOptions
@@ -122,10 +123,30 @@ def test_models_it_does_not_know_keep_their_own_encoder(options):
     assert fast_encodec_encoder(model) is model.encoder
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_keeps_the_plain_encoder(dtype):
-    model = tiny(dtype)
+def test_fp16_keeps_the_plain_encoder():
+    model = tiny(torch.float16)
     assert fast_encodec_encoder(model) is model.encoder
+
+
+def test_bf16_keeps_the_plain_encoder_on_processors_without(monkeypatch):
+    monkeypatch.setattr(encodec_encoder, "has_fast_bf16", lambda: False)
+    model = tiny(torch.bfloat16)
+    assert fast_encodec_encoder(model) is model.encoder
+
+
+@pytest.mark.parametrize("options", [CENTRED, CAUSAL], ids=["centred", "causal"])
+@torch.no_grad()
+def test_the_fast_encoder_in_bf16_is_as_exact_as_the_plain_one(options, tone, monkeypatch):
+    monkeypatch.setattr(encodec_encoder, "has_fast_bf16", lambda: True)  # torch has bf16 everywhere, fast or not
+    model, audio = tiny(torch.float64, **options), tone(MIN_CLIPS, 5000, dtype=torch.float64)
+    exact = model.encoder(audio)
+    rounded = tiny(torch.float64, **options).bfloat16()  # the same weights, rounded once
+    plain = torch.cat([rounded.encoder(clip[None]) for clip in audio.bfloat16()])
+    fast = fast_encodec_encoder(rounded)(audio.bfloat16())
+    errors = [(one.double() - exact).square().mean().sqrt().item() for one in (fast, plain)]
+    # Both round every layer to 8 bits once, the plain one after a weight norm that it rounds, too.
+    assert 0 < errors[0] <= 1.5 * errors[1] and errors[1] < 0.1 * exact.std().item()
+    assert fast.dtype == torch.bfloat16 and fast.shape == exact.shape
 
 
 def test_weights_elsewhere_than_on_the_cpu_keep_the_plain_encoder():
