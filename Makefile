@@ -85,10 +85,10 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# What mypy says of the branches for other systems.
+# What mypy says of the branches for other systems; what it remembers of one system is of no use for another.
 lint-platforms: $(VENV)/.dev
-	$(BIN)/mypy --platform win32 --no-warn-unreachable
-	$(BIN)/mypy --platform darwin
+	$(BIN)/mypy --platform win32 --no-warn-unreachable --cache-dir .mypy_cache/win32
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -1,6 +1,6 @@
 """Encode in forked children, several at once, and kill them, at named points or at random; run by test_kills.py.
 
-Everything is imported once, so that a child costs milliseconds and fifty kills take seconds. Prints JSON.
+Everything is imported once, so that a child costs milliseconds and many kills take seconds. Writes JSON.
 """
 
 import json
@@ -172,7 +172,7 @@ def main() -> None:
         "repairs": kill_repairs(source, work, json.loads(sys.argv[5]), clean),
         "random": kill_at_random(source, work, count, clean, seconds) if count else None,
     }
-    sys.stdout.write(json.dumps(result))
+    Path(sys.argv[6]).write_text(json.dumps(result))
 
 
 if __name__ == "__main__":

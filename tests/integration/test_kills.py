@@ -1,13 +1,13 @@
 """Made by several at once, killed at named points and at random, a dataset ends the same, byte for byte."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.ready_process import ReadyProcess
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,33 +23,20 @@ def crash_points() -> list[str]:
     return sorted(names)
 
 
+RANDOM_KILLS = 25
 REPAIRS = ["repair:before-file", "repair:after-file", "repair:after-file#3", "shard:before-commit#2", "shard:claimed"]
 
 
 @pytest.fixture(scope="module")
-def outcome(several_shards, tmp_path_factory):
+def outcome(ready: ReadyProcess, several_shards: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     encoding = [name for name in crash_points() if not name.startswith("repair:")]
     points = [*encoding, "publish:before-link#4", "shard:before-commit#2", "shard:after-commit#3"]
-    driver = Path(__file__).with_name("kill_driver.py")
-    run = subprocess.run(
-        [
-            sys.executable,
-            str(driver),
-            str(several_shards),
-            str(tmp_path_factory.mktemp("kills")),
-            json.dumps(points),
-            "50",
-            json.dumps(REPAIRS),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
-        capture_output=True,
-        text=True,
-        timeout=600,  # only against hanging: a busy machine takes several times as long
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+    work, answer = tmp_path_factory.mktemp("kills"), tmp_path_factory.mktemp("answer") / "outcome.json"
+    asked = [json.dumps(points), RANDOM_KILLS, json.dumps(REPAIRS), answer]
+    run = ready.start(several_shards, work, *asked, module="tests.integration.kill_driver")
+    assert run.wait(600) == 0, run.output  # the time is only against hanging
+    found: dict[str, Any] = json.loads(answer.read_text())
+    return found
 
 
 def test_the_clean_run_has_several_shards_and_no_problem(outcome):
@@ -67,8 +54,8 @@ def test_a_kill_at_any_named_point_loses_nothing_and_changes_no_byte(outcome):
     assert outcome["points"] == dict.fromkeys(outcome["points"], expected)
 
 
-def test_fifty_random_kills_lose_nothing_and_change_no_byte(outcome):
-    assert outcome["random"] == {"kills": 50, "problems": [], "different": 0, "finished": True}
+def test_random_kills_lose_nothing_and_change_no_byte(outcome):
+    assert outcome["random"] == {"kills": RANDOM_KILLS, "problems": [], "different": 0, "finished": True}
 
 
 def test_a_killed_repair_loses_nothing_more_and_the_next_one_finishes_it(outcome):

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,8 +18,11 @@ from solfa.xp.state_file import read_state
 from tests.docs.pages import ROOT, Block, blocks
 from tests.integration.commands import solfa_here
 from tests.integration.own_solver import NextCodeConfig, NextCodeSolver
+from tests.ready_process import ReadyProcess
 from tests.solvers.conftest import same_run
 
+PATIENCE = 300.0
+"""How many seconds anything may take, only against hanging."""
 PAGE = ROOT / "docs/add_a_model.md"
 FILE = Path(__file__).with_name("own_solver.py")
 TRAIN = [
@@ -53,30 +54,18 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     torch.set_num_threads(threads)
 
 
-def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-    """Run a `solfa` command in the reader's folder, as the page says."""
+def killed_within_training(ready: ReadyProcess, folder: Path) -> Path:
+    """Start the training as the page says, kill it once it has saved something; return its folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SOLFA_", "AUDIOCRAFT_"))}
     places = {"SOLFA_DORA_DIR": str(folder / "dora"), "SOLFA_SEARCH_PATH": "conf", "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-c", "from solfa.cli.main import main; main()", *arguments],
-        cwd=folder,
-        env={**kept, **places, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def killed_within_training(folder: Path) -> Path:
-    """Start the training, kill it as soon as it has saved something, and return the experiment's folder."""
-    process = start(folder, *TRAIN)
-    deadline = time.monotonic() + 120
+    kept |= {**places, "OMP_NUM_THREADS": "1"}
+    command = ready.start(*TRAIN, cwd=folder, **kept)
+    deadline = time.monotonic() + PATIENCE
     while not (found := list(folder.glob(f"dora/xps/*/{LAST}"))):
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate(timeout=10)[0]
+        assert command.poll() is None and time.monotonic() < deadline, command.output
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
+    command.kill()
+    assert command.returncode == -signal.SIGKILL
     return found[0].parent
 
 
@@ -100,9 +89,9 @@ def run(folder: Path, patch: pytest.MonkeyPatch, *arguments: str) -> str:
 
 @pytest.mark.slow
 def test_own_solver_is_trained_killed_resumed_and_listened_to(
-    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+    ready: ReadyProcess, own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = killed_within_training(own_folder)
+    experiment = killed_within_training(ready, own_folder)
     state = read_state(experiment / LAST)
     assert (state["epoch"], state["num_updates"]) < (3, 0), "killed before it was done"
 

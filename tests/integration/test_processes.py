@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,29 +21,28 @@ from solfa.store.lease import lease_key, live_leases
 from solfa.store.status import read_status
 from solfa.store.verification import verify
 from tests.conftest import tree_digest
+from tests.ready_process import Command, ReadyProcess
 
 pytestmark = pytest.mark.slow
 
 CODEC = "mulaw:sample_rate=4000"
-ENCODE = ["-c", "from solfa.cli.main import main; main()", "encode"]
+PATIENCE = 300.0
+"""How many seconds anything may take, only against hanging: a busy machine is many times slower than an idle one."""
+Start = Callable[..., Command]
 
 
-def start(source: Path, dest: Path, *flags: str, **environment: str) -> "subprocess.Popen[str]":
-    """Start `solfa encode` as a user would, in a terminal of its own."""
-    command = [sys.executable, *ENCODE, str(source), str(dest), "--codec", CODEC, "--segment-seconds", "10", *flags]
-    return subprocess.Popen(
-        command,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+def arguments(source: Path, dest: Path) -> list[str]:
+    return ["encode", str(source), str(dest), "--codec", CODEC, "--segment-seconds", "10"]
 
 
-def finish(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    output, _ = process.communicate(timeout=120)
-    return process.returncode, output
+@pytest.fixture
+def start(ready: ReadyProcess, several_shards: Path, tmp_path: Path) -> Start:
+    """Start `solfa encode` into d.solfa, with further flags and variables."""
+
+    def begin(*flags: object, **environment: str) -> Command:
+        return ready.start(*arguments(several_shards, tmp_path / "d.solfa"), *flags, **environment)
+
+    return begin
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +75,8 @@ def children_of(session: int) -> list[int]:
     return found
 
 
-def wait_until(condition, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)
@@ -85,16 +84,18 @@ def wait_until(condition, seconds: float = 60.0) -> None:
 
 def test_encoder_processes_give_the_bytes_of_one_process(several_shards, tmp_path, clean):
     dest = tmp_path / "d.solfa"
-    code, output = finish(start(several_shards, dest, "--num-encoders", "2", "--num-workers", "1"))
-    assert code == 0, output
+    command = [sys.executable, "-m", "solfa", *arguments(several_shards, dest), "--num-encoders", "2"]
+    run = subprocess.run([*command, "--num-workers", "1"], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
     assert tree_digest(dest) == clean
     assert not live_leases(dest)
 
 
-def test_planning_that_was_killed_goes_on_where_it_was_in_another_rank(several_shards, tmp_path, clean, monkeypatch):
+def test_planning_that_was_killed_goes_on_where_it_was_in_another_rank(
+    start, several_shards, tmp_path, clean, monkeypatch
+):
     dest = tmp_path / "d.solfa"
-    code, _ = finish(start(several_shards, dest, SOLFA_CRASH_AT="plan:probed", RANK="0", WORLD_SIZE="2"))
-    assert code == -signal.SIGKILL
+    assert start(SOLFA_CRASH_AT="plan:probed", RANK="0", WORLD_SIZE="2").wait() == -signal.SIGKILL
     assert not (dest / "plan").exists()
     opened = []
     probe = probing.probe_recording
@@ -107,56 +108,43 @@ def test_planning_that_was_killed_goes_on_where_it_was_in_another_rank(several_s
     assert opened == ["take99.wav"], "what could not be read is tried again"
 
 
-def test_a_killed_encoder_process_is_reported_and_what_it_left_is_finished(several_shards, tmp_path, clean):
+def test_a_killed_encoder_process_is_reported_and_what_it_left_is_finished(start, several_shards, tmp_path, clean):
     dest = tmp_path / "d.solfa"
-    flags = ("--num-encoders", "1", "--num-workers", "0")
-    code, output = finish(start(several_shards, dest, *flags, SOLFA_CRASH_AT="shard:before-commit#2"))
-    assert code == 1
-    assert re.search("encoder.* signal 9", output)
+    run = start("--num-encoders", 1, "--num-workers", 0, SOLFA_CRASH_AT="shard:before-commit#2")
+    assert run.wait() == 1
+    assert re.search("encoder.* signal 9", run.output)
     assert read_status(dest).committed_shards == 1
     complete(several_shards, dest, clean)
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes through /proc")
-def test_killing_the_command_takes_its_processes_along(several_shards, tmp_path, clean):
+def test_killing_the_command_takes_its_processes_along(start, several_shards, tmp_path, clean):
     dest = tmp_path / "d.solfa"
-    run = start(several_shards, dest, "--num-encoders", "1", "--num-workers", "1")
+    run = start("--num-encoders", 1, "--num-workers", 1)
     wait_until(lambda: len(children_of(run.pid)) >= 2)  # an encoder, and its decoder
     descendants = children_of(run.pid)
     run.kill()
-    run.communicate()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in descendants))
     complete(several_shards, dest, clean)
 
 
-@pytest.fixture
-def heeded() -> Iterator[None]:
-    """What is started in the background ignores Ctrl-C, and so would what these tests start."""
-    numbers = (signal.SIGINT, signal.SIGHUP)
-    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
-    yield
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize(
     ("number", "everybody", "encoders"),
     [
         pytest.param(signal.SIGINT, True, 1, id="Ctrl-C"),
         pytest.param(signal.SIGTERM, False, 2, id="kill"),
-        pytest.param(signal.SIGHUP, True, 2, id="closed terminal"),
+        pytest.param(signal.SIGHUP, True, 1, id="closed terminal"),
     ],
 )
 def test_a_signal_ends_everything_with_its_code_and_the_same_command_continues(
-    several_shards, tmp_path, clean, number, everybody, encoders
+    start, several_shards, tmp_path, clean, number, everybody, encoders
 ):
     dest = tmp_path / "d.solfa"
-    run = start(several_shards, dest, "--num-encoders", str(encoders), "--num-workers", "1")
+    run = start("--num-encoders", encoders, "--num-workers", 1)
     wait_until(lambda: (dest / ".tmp").is_dir() and live_leases(dest) != [])
     descendants = children_of(run.pid)
     (os.killpg if everybody else os.kill)(run.pid, number)
-    code, output = finish(run)
+    code, output = run.wait(), run.output
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in descendants))
     if code == 0:  # it was faster than the signal
         assert tree_digest(dest) == clean
@@ -169,31 +157,29 @@ def test_a_signal_ends_everything_with_its_code_and_the_same_command_continues(
     complete(several_shards, dest, clean)
 
 
-@pytest.mark.usefixtures("heeded")
-def test_ctrl_c_is_acknowledged_at_once_and_a_second_one_does_not_wait(several_shards, tmp_path, clean):
+def test_ctrl_c_is_acknowledged_at_once_and_a_second_one_does_not_wait(start, several_shards, tmp_path, clean):
     dest = tmp_path / "d.solfa"
-    run = start(several_shards, dest, "--num-encoders", "1", "--num-workers", "0")
+    run = start("--num-encoders", 1, "--num-workers", 0)
     wait_until(lambda: (dest / ".tmp").is_dir() and live_leases(dest) != [])
     encoders = children_of(run.pid)
     for pid in encoders:
         os.kill(pid, signal.SIGSTOP)  # as one does that is busy in a long call
     os.killpg(run.pid, signal.SIGINT)
-    assert run.stdout is not None
-    line = next(line for line in run.stdout if "stopping" in line)
-    assert "again" in line and run.poll() is None
+    wait_until(lambda: re.search(r"stopping.*\n", run.output) is not None)
+    assert re.search(r"stopping.*again", run.output) and run.poll() is None
     time.sleep(2 * ECHO_SECONDS)  # less would be taken for the echo of the first
     os.killpg(run.pid, signal.SIGINT)
-    assert run.wait(120) == 130
+    assert run.wait() == 130
     for pid in encoders:
         os.kill(pid, signal.SIGCONT)
-    assert "Traceback" not in finish(run)[1]
+    assert "Traceback" not in run.output
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in encoders))
     complete(several_shards, dest, clean)
 
 
-def test_a_stopped_encoder_loses_its_shard_and_may_wake_up_later(several_shards, tmp_path, clean):
+def test_a_stopped_encoder_loses_its_shard_and_may_wake_up_later(start, several_shards, tmp_path, clean):
     dest = tmp_path / "d.solfa"
-    sleeper = start(several_shards, dest, "--num-encoders", "1", "--num-workers", "0")
+    sleeper = start("--num-encoders", 1, "--num-workers", 0)
     wait_until(lambda: (dest / ".tmp").is_dir() and live_leases(dest) != [])
     asleep = [sleeper.pid, *children_of(sleeper.pid)]
     for pid in asleep:
@@ -203,14 +189,12 @@ def test_a_stopped_encoder_loses_its_shard_and_may_wake_up_later(several_shards,
     complete(several_shards, dest, clean)
     for pid in reversed(asleep):
         os.kill(pid, signal.SIGCONT)
-    code, output = finish(sleeper)
-    assert code == 0, output
+    assert sleeper.wait() == 0, sleeper.output
     assert tree_digest(dest) == clean
     assert not verify(dest).problems
 
 
-@pytest.mark.usefixtures("heeded")
-def test_pre_encode_stops_after_the_batch_it_is_in_and_the_same_command_continues(several_shards, tmp_path):
+def test_pre_encode_stops_after_the_batch_it_is_in_and_the_same_command_continues(ready, several_shards, tmp_path):
     data = tmp_path / "data.json"
     collections = [{"id": "x", "path": str(several_shards)}]
     data.write_text(json.dumps({"dataset_type": "audio_dir", "datasets": collections}))
@@ -218,14 +202,10 @@ def test_pre_encode_stops_after_the_batch_it_is_in_and_the_same_command_continue
     settings |= {"sample_size": 240_000, "limit_batches": 16}
     clean, out = ({**settings, "output_path": str(tmp_path / name)} for name in ("clean", "out"))
     pre_encode(parse_pre_encode(clean))
-    main = "from solfa.cli.main import main; main()"
-    command = [sys.executable, "-c", main, "pre-encode", *(f"{name}={value}" for name, value in out.items())]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    ) as run:
-        wait_until(lambda: len(list((tmp_path / "out").glob("0/*.npy"))) > 1)
-        os.killpg(run.pid, signal.SIGINT)
-        code, output = finish(run)
+    run = ready.start("pre-encode", *(f"{name}={value}" for name, value in out.items()))
+    wait_until(lambda: len(list((tmp_path / "out").glob("0/*.npy"))) > 1)
+    os.killpg(run.pid, signal.SIGINT)
+    code, output = run.wait(), run.output
     assert code in (0, 130), output  # it may be faster than the signal
     assert code == 0 or ("stopping" in output and "same command" in output)
     assert "Traceback" not in output

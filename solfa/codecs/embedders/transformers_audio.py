@@ -79,7 +79,7 @@ class TransformersEmbedder:
         config = read_object(directory / CONFIG, ConfigError, f"embedder {location}")
         model = _load_model(str(location), directory, config)
         with quiet_loading():
-            extractor = AutoFeatureExtractor.from_pretrained(directory)  # type: ignore[no-untyped-call]
+            extractor = AutoFeatureExtractor.from_pretrained(directory)
         return cls(str(location), model, extractor, device)
 
     def embed(self, audio: Float[Tensor, "B N"]) -> Float[Tensor, "B T W"]:

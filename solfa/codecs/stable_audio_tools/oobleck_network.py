@@ -61,14 +61,14 @@ def build_network(model: OobleckLatents) -> OobleckNetwork:
     encoder, decoder = model.encoder.config, model.decoder.config
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        encoder_network = OobleckEncoder(  # type: ignore[no-untyped-call]
+        encoder_network = OobleckEncoder(
             encoder.channels, encoder.in_channels, list(encoder.strides), list(encoder.c_mults)
         )
         # diffusers knows only encoders whose latent_dim equals their channels.
         encoder_network.conv2 = nn.utils.weight_norm(
             nn.Conv1d(encoder.channels * encoder.c_mults[-1], encoder.latent_dim, kernel_size=3, padding=1)
         )
-        decoder_network = OobleckDecoder(  # type: ignore[no-untyped-call]
+        decoder_network = OobleckDecoder(
             decoder.channels,
             decoder.latent_dim,
             decoder.out_channels,

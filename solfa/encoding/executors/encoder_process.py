@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from signal import SIGTERM
-from typing import Any, TextIO
+from typing import IO, Any
 
 from solfa.encoding.worker_main import STOPPED, EncoderJob
 from solfa.environment.allocator import worker_environment
@@ -24,7 +24,7 @@ def encoder_environment(job: EncoderJob, base: Mapping[str, str]) -> dict[str, s
     return worker_environment(base, one_thread=on_cpu, bf16=on_cpu and job.bf16)
 
 
-def start_encoder(job: EncoderJob, environment: Mapping[str, str], errors: TextIO | None = None) -> Process:
+def start_encoder(job: EncoderJob, environment: Mapping[str, str], errors: IO[str] | None = None) -> Process:
     """Start an encoder; its reports are lines of its standard output."""
     # In a separate session: Ctrl-C only reaches this process, which then stops the others in order.
     process = subprocess.Popen(
