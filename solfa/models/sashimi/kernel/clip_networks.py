@@ -12,6 +12,7 @@ from solfa.models.sashimi.heads import DmlHead, OutputHead
 from solfa.models.sashimi.kernel import structures
 from solfa.models.sashimi.kernel.packed_weights import pack_layers, pack_linear, pack_rows, pack_state
 from solfa.models.sashimi.network import Sashimi, SashimiState
+from solfa.nn.kernels.memory import joined
 from solfa.nn.sashimi_blocks import SsmLayer, Tier
 from solfa.ops import logistic_mixture
 
@@ -57,7 +58,7 @@ def pack_weights(model: Sashimi) -> PackedWeights:
                 pack_linear(tier.pooled.up.linear, out_groups=pool),
             ]
         parts += [pack_layers(tier.down), *pools, pack_layers(tier.up)]
-    memory, addresses = structures.joined(parts)
+    memory, addresses = joined(parts)
     tiers = [TierWeights(*addresses[at : at + 4]) for at in range(3, len(addresses), 4)]
     embedding, norm, projection = addresses[:3]
     return PackedWeights(memory, embedding, norm, projection, tiers)
