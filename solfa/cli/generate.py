@@ -170,7 +170,9 @@ def generate(
     ] = False,
     weights: Annotated[
         str | None,
-        typer.Option(help="Language models on a CPU: fp32, fp16 or int8; fewer bits run faster.", show_default="fp32"),
+        typer.Option(
+            help="Language models on a CPU: fp32, fp16, int8 or int4; fewer bits run faster.", show_default="fp32"
+        ),
     ] = None,
     adapters: Annotated[
         list[str] | None,
@@ -251,7 +253,7 @@ def _check_words(audio_format: str, weights: str | None, semantics: str | None) 
     """Refuse words that an option does not know."""
     _expect("--format", audio_format, ("wav", "flac", "ogg"))
     if weights is not None:
-        _expect("--weights", weights, ("fp32", "fp16", "int8"))
+        _expect("--weights", weights, ("fp32", "fp16", "int8", "int4"))
     if semantics is not None:
         _expect("--semantics", semantics, ("heuristic", "exact"))
 

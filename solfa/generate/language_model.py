@@ -1,6 +1,6 @@
 """Generate with a codec language model: texts, labels and numbers in, codes drawn step by step, audio out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, final
 
 import torch
@@ -16,23 +16,16 @@ from solfa.generate.generator import OnStep
 from solfa.generate.options import with_options
 from solfa.generate.request import ClipRequest, with_text
 from solfa.generate.stream import OnAudio
-from solfa.generate.weight_layout import WeightLayout, weight_layout
+from solfa.generate.weight_layout import weight_layout
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
+from solfa.models.lm.fastest_way import fastest_way
 from solfa.models.lm.generation import GenerationSettings
 from solfa.models.lm.musicgen import load_musicgen
 from solfa.models.lm.musicgen_export import text_conditioner
-from solfa.models.lm.network import CodecLM, CodecLMConfig, cross_entropy, inputs_and_targets
-from solfa.nn.linears.half import halve_linears
-from solfa.nn.linears.int8 import quantise_linears
-from solfa.nn.linears.packed import pack_linears
+from solfa.models.lm.network import CodecLMConfig, cross_entropy, inputs_and_targets
+from solfa.models.lm.weight_layouts import WeightLayout, lay_out_weights
 from solfa.xp.state_file import load_module
-
-_LAY_OUT: dict[WeightLayout, Callable[[CodecLM], CodecLM]] = {
-    "fp32": pack_linears,
-    "fp16": halve_linears,
-    "int8": quantise_linears,
-}
 
 
 @final
@@ -73,7 +66,9 @@ class LanguageModel:
         if self._layout not in (None, layout):
             raise ConfigError(f"`weights={layout}`: this model was already converted to {self._layout}; load it again")
         if self._layout is None:
-            _LAY_OUT[weight_layout(layout)](self.network.lm)
+            lm = self.network.lm
+            num_weights = sum(parameter.numel() for parameter in lm.parameters())
+            lay_out_weights(lm, weight_layout(layout), fastest_way(layout, num_weights))
             self._layout = layout
 
     def draw(

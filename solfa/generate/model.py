@@ -252,10 +252,10 @@ def load_model(
 
     `epoch` takes the weights that an experiment kept of that epoch (`checkpoint.save_every`) instead of the best.
     `codec` replaces the codec that decodes. `weights` sets how a language model stores its weights on a CPU: `fp32`,
-    `fp16` or `int8` (fewer bits are faster, and a little less exact, also in `log_prob`); None is the fastest layout of
-    float32. `adapters` are experiments that were trained with an adapter on this model, or folders of adapters, and how
-    much of each is wanted: 1 is all of its change. A model of a solver that is not Solfa's is loaded by running that
-    solver's code, and only with `trust_code`.
+    `fp16`, `int8` or `int4` (fewer bits are faster and less exact, also in `log_prob`); None is float32. `adapters` are
+    experiments that were trained with an adapter on this model, or folders of adapters, and how much of each is wanted:
+    1 is all of its change. A model of a solver that is not Solfa's is loaded by running that solver's code, and only
+    with `trust_code`.
 
     >>> import solfa
     >>> model = solfa.load_model("899630c8", device="cpu")

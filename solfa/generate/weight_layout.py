@@ -1,14 +1,14 @@
 """How the weights of a model that only generates are stored; on a CPU, fewer bits are read faster."""
 
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Protocol, get_args, runtime_checkable
 
 import torch
 
 from solfa.config import nearest
 from solfa.errors import ConfigError
+from solfa.models.lm.weight_layouts import WeightLayout
 
-WeightLayout = Literal["fp32", "fp16", "int8"]
-"""How a language model stores its weights on a CPU: 32, 16 or 8 bits each."""
+__all__ = ["LaysOutWeights", "WeightLayout", "choose_layout", "weight_layout"]
 
 
 @runtime_checkable
@@ -34,7 +34,7 @@ def choose_layout(
 ) -> WeightLayout | None:
     """Choose how a generator stores its weights on a device; None leaves them as trained.
 
-    A layout that was asked for and is not available is an error; without one, a CPU gets packed float32.
+    A layout that was asked for and is not available is an error; without one, a CPU gets float32.
     """
     can = isinstance(generator, LaysOutWeights)
     if wanted is None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from solfa.models.lm.generation import GenerationSettings, generate
     from solfa.models.lm.musicgen import LoadedMusicgen, load_musicgen, save_musicgen
     from solfa.models.lm.network import CodecLM, CodecLMConfig, InputsAndTargets, cross_entropy, inputs_and_targets
+    from solfa.models.lm.weight_layouts import lay_out_weights
     from solfa.models.mot.assembly import build_mot
     from solfa.models.mot.attention_experts import CopiedAttention, LoraAttention, SharedAttention
     from solfa.models.mot.config import MoTConfig, OneVocabulary
@@ -76,6 +77,7 @@ else:
                 "cross_entropy",
                 "inputs_and_targets",
             ],
+            "solfa.models.lm.weight_layouts": ["lay_out_weights"],
             "solfa.models.mot.assembly": ["build_mot"],
             "solfa.models.mot.attention_experts": ["CopiedAttention", "LoraAttention", "SharedAttention"],
             "solfa.models.mot.config": ["MoTConfig", "OneVocabulary"],
@@ -161,6 +163,7 @@ __all__ = [
     "generate",
     "generate_classes",
     "inputs_and_targets",
+    "lay_out_weights",
     "load_base",
     "load_codec_model",
     "load_musicgen",

@@ -33,7 +33,7 @@ class SelfAttention(nn.Module):
         if angles is not None:
             queries, keys = rotate(queries, angles), rotate(keys, angles)
         if cache is not None:
-            keys, values = cache.append(layer, keys, values)
+            keys, values = (part.to(queries.dtype) for part in cache.append(layer, keys, values))
         attended: Tensor = self.out(join_heads(causal_attention(queries, keys, values)))
         return attended
 
@@ -57,12 +57,12 @@ class CrossAttention(nn.Module):
         layer: int = 0,
     ) -> Float[Tensor, "B S D"]:
         (queries,) = split_heads(self.query(x), 1, self.num_heads)
-        keys, values = self._keys_and_values(condition, cache, layer)
+        keys, values = (part.to(queries.dtype) for part in self.keys_and_values(condition, cache, layer))
         seen = None if mask is None else mask[:, None, None, :]
         attended: Tensor = self.out(join_heads(F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen)))
         return attended
 
-    def _keys_and_values(
+    def keys_and_values(
         self, condition: Float[Tensor, "B L D"], cache: KeyValueCache | None, layer: int
     ) -> tuple[Float[Tensor, "B H L E"], Float[Tensor, "B H L E"]]:
         """Project the condition, once per cache."""
@@ -71,7 +71,7 @@ class CrossAttention(nn.Module):
             keys, values = split_heads(self.key_value(condition), 2, self.num_heads)
             kept = keys, values
             if cache is not None:
-                cache.cross[layer] = kept
+                kept = cache.cross[layer] = cache.rounded(keys), cache.rounded(values)
         return kept
 
 

@@ -51,15 +51,27 @@ class KeyValueCache:
         self, layer: int, keys: Float[Tensor, "B H N E"], values: Float[Tensor, "B H N E"]
     ) -> tuple[Float[Tensor, "B H S E"], Float[Tensor, "B H S E"]]:
         """Append new steps to a layer and return all its steps so far, as views."""
+        self.expect_room(keys.shape[2])
         stop = self.position + keys.shape[2]
+        self.keys[layer, :, :, self.position : stop] = self.rounded(keys)
+        self.values[layer, :, :, self.position : stop] = self.rounded(values)
+        return self.keys[layer, :, :, :stop], self.values[layer, :, :, :stop]
+
+    def rounded(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Round to the numbers of the cache; what is too large becomes the largest of them."""
+        if x.dtype == self.keys.dtype:
+            return x
+        largest = torch.finfo(self.keys.dtype).max
+        return x.clamp(-largest, largest).to(self.keys.dtype)
+
+    def expect_room(self, num_steps: int) -> None:
+        """Refuse more steps than there is room for."""
+        stop = self.position + num_steps
         if stop > self.max_steps:
             raise ConfigError(
                 f"key-value cache: expected at most {self.max_steps} steps, found {stop}; "
                 "create it with as many steps as will be generated, including those of prepended conditions"
             )
-        self.keys[layer, :, :, self.position : stop] = keys
-        self.values[layer, :, :, self.position : stop] = values
-        return self.keys[layer, :, :, :stop], self.values[layer, :, :, :stop]
 
     def advance(self, num_steps: int) -> None:
         """Count the steps that all layers have appended."""

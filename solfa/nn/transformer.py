@@ -5,6 +5,9 @@
 Norms have biases, projections have none.
 """
 
+from typing import Protocol, runtime_checkable
+
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -47,6 +50,23 @@ class TransformerLayer(nn.Module):
         return F.dropout(x, self.dropout, self.training)
 
 
+@runtime_checkable
+class Stepper(Protocol):
+    """Another way to read one step of each row, with the same result but for rounding."""
+
+    cache_dtype: torch.dtype
+
+    def step(
+        self,
+        transformer: "Transformer",
+        x: Float[Tensor, "B 1 D"],
+        angles: Rotation | None,
+        condition: Float[Tensor, "B L D"] | None,
+        mask: Bool[Tensor, "B L"] | None,
+        cache: KeyValueCache,
+    ) -> Float[Tensor, "B 1 D"]: ...
+
+
 class Transformer(nn.Module):
     """A stack of layers and a final norm."""
 
@@ -64,6 +84,13 @@ class Transformer(nn.Module):
             TransformerLayer(dim, num_heads, ffn_dim, dropout, cross_attention) for _ in range(num_layers)
         )
         self.norm = nn.LayerNorm(dim)
+        self.stepper: Stepper | None = None
+        """Reads steps one by one where PyTorch would be slow; see `solfa.nn.kernels.stepper`."""
+
+    @property
+    def cache_dtype(self) -> torch.dtype:
+        """The numbers that a cache should have."""
+        return self.norm.weight.dtype if self.stepper is None else self.stepper.cache_dtype
 
     def forward(
         self,
@@ -73,6 +100,8 @@ class Transformer(nn.Module):
         condition_mask: Bool[Tensor, "B L"] | None = None,
         cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "B S D"]:
+        if self.stepper is not None and cache is not None and x.shape[1] == 1:
+            return self.stepper.step(self, x, angles, condition, condition_mask, cache)
         for index, layer in enumerate(self.layers):
             x = layer(x, angles, condition, condition_mask, cache, index)
         if cache is not None:

@@ -16,7 +16,7 @@ APP = typer.main.get_command(app)
 FLAG = re.compile(r"(?<![\w/-])--[a-z]")
 QUOTED = re.compile(r"`([^`]*)`")
 INSTALL = re.compile(r"pip install \S+")
-NOT_MESSAGES = ("cli/", "ui/html/style.py", "models/sashimi/kernel/library.py")
+NOT_MESSAGES = ("cli/", "ui/html/style.py", "nn/kernels/library.py")
 """The command line itself, a style sheet, and a compiler's command."""
 
 

@@ -155,7 +155,7 @@ class CodecLM(nn.Module):
             max_steps,
             self.config.head_dim,
             device=weight.device,
-            dtype=weight.dtype,
+            dtype=self.transformer.cache_dtype,
         )
 
     def _embed(self, tokens: Int64[Tensor, "B K S"]) -> Float[Tensor, "B S D"]:

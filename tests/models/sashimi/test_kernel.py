@@ -10,9 +10,10 @@ from torch import Tensor
 
 from solfa.errors import ConfigError
 from solfa.models.sashimi.heads import CategoricalHeadConfig, DmlHeadConfig, OutputHead
-from solfa.models.sashimi.kernel.library import NoKernelError, load_kernel
+from solfa.models.sashimi.kernel.library import load_kernel
 from solfa.models.sashimi.kernel.stepper import FusedStepper, fused_stepper
 from solfa.models.sashimi.network import Sashimi, SashimiConfig, previous_classes
+from solfa.nn.kernels.library import NoKernelError
 from solfa.ops.class_grid import LinearGrid, MulawGrid
 from solfa.ops.temperature import TemperatureSemantics, draw_uniforms
 

@@ -13,6 +13,7 @@ from solfa.models.sashimi.kernel import structures
 from solfa.models.sashimi.kernel.packed_weights import pack_layers, pack_linear, pack_rows, pack_state
 from solfa.models.sashimi.linear_path import LARGEST_LOG_SCALE, LinearPath
 from solfa.models.sashimi.network import Sashimi, SashimiState
+from solfa.nn.kernels.memory import joined
 from solfa.nn.sashimi_blocks import SsmLayer, Tier, TierState
 from solfa.ops import logistic_mixture
 
@@ -72,7 +73,7 @@ def pack_weights(model: Sashimi) -> PackedWeights:
                 pack_linear(tier.pooled.up.linear, out_groups=pool),
             ]
         parts += [pack_layers(tier.down), *pools, pack_layers(tier.up)]
-    memory, addresses = structures.joined(parts)
+    memory, addresses = joined(parts)
     tiers = [TierWeights(*addresses[at : at + 4]) for at in range(3, len(addresses), 4)]
     embedding, norm, projection = addresses[:3]
     path = None if model.linear_path is None else _pack_path(model.linear_path)
@@ -84,10 +85,10 @@ def _last_layer(model: Sashimi) -> nn.Linear:
     if model.linear_path is None:
         return model.projection
     layers = (model.projection, model.linear_path.turns)
-    joined = nn.Linear(model.config.dim, sum(layer.out_features for layer in layers))
-    joined.weight.copy_(torch.cat([layer.weight for layer in layers]))
-    joined.bias.copy_(torch.cat([layer.bias for layer in layers]))
-    return joined
+    both = nn.Linear(model.config.dim, sum(layer.out_features for layer in layers))
+    both.weight.copy_(torch.cat([layer.weight for layer in layers]))
+    both.bias.copy_(torch.cat([layer.bias for layer in layers]))
+    return both
 
 
 def _pack_path(path: LinearPath) -> PackedPath:

@@ -14,8 +14,9 @@ from torch import Tensor
 from solfa.errors import ConfigError
 from solfa.models.sashimi.heads import CategoricalHead, DmlHead, OutputHead
 from solfa.models.sashimi.kernel.clip_networks import ClipGroup, pack_weights
-from solfa.models.sashimi.kernel.library import NoKernelError, load_kernel
+from solfa.models.sashimi.kernel.library import load_kernel
 from solfa.models.sashimi.network import Sashimi, SashimiState
+from solfa.nn.kernels.library import NoKernelError
 from solfa.ops.temperature import TemperatureSemantics, check_temperature
 
 _logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-/* Eight numbers at a time, and the functions of them that a step takes.
+/* Some numbers at a time (eight, unless LANES says sixteen), and the functions of them that a step takes.
 
    Vector types of GCC and Clang: whatever the machine has (AVX2, AVX-512, NEON, nothing) computes them, without
    intrinsics. Sums have one order, whatever the batch, so a clip never depends on the clips beside it.  */
@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef LANES
 #define LANES 8
+#endif
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
@@ -30,7 +32,17 @@ INLINE vec clamp(vec x, float low, float high) {
     return choose(x > high, broadcast(high), x);
 }
 
+#if LANES == 8
 INLINE float sum(vec v) { return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])); }
+#else
+typedef float half_vec __attribute__((vector_size(32)));
+INLINE float sum(vec v) {
+    half_vec halves[2];
+    memcpy(halves, &v, sizeof v);
+    half_vec w = halves[0] + halves[1];
+    return ((w[0] + w[4]) + (w[2] + w[6])) + ((w[1] + w[5]) + (w[3] + w[7]));
+}
+#endif
 
 INLINE float largest(vec v) {
     float most = v[0];

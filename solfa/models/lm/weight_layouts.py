@@ -1,0 +1,75 @@
+"""Lay out the weights of a language model for generation on a CPU: in fewer bits, and for one kernel.
+
+There are two ways to compute with a layout. The C kernels of `solfa.nn.kernels` read weights at the speed of memory,
+run a whole step in one call and keep keys and values in 16 bits; the layers of torch need no compiler. Both round the
+weights the same, so that their results differ far less from each other than by a change of the layout.
+`solfa.models.lm.fastest_way` chooses between them.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Literal, get_args
+
+from torch import nn
+
+from solfa.models.lm.network import CodecLM
+from solfa.nn.kernels.formats import Float16Format, Float32Format, Int4Format, Int8Format, WeightFormat
+from solfa.nn.kernels.library import NoKernelError
+from solfa.nn.kernels.stepper import attach_stepper, expect_heads
+from solfa.nn.linears.compiled import compile_linears, format_of, round_linear
+from solfa.nn.linears.half import halve_linears
+from solfa.nn.linears.int8 import quantise_linears
+from solfa.nn.linears.packed import pack_linears
+
+_logger = logging.getLogger(__name__)
+
+WeightLayout = Literal["fp32", "fp16", "int8", "int4"]
+"""How a language model stores its weights on a CPU: 32, 16, 8 or 4 bits each."""
+Way = Literal["kernel", "torch"]
+"""What computes with them: C code that is compiled here, or the layers of torch."""
+WAYS: tuple[Way, ...] = get_args(Way)
+
+_FORMATS: dict[WeightLayout, WeightFormat] = {
+    "fp32": Float32Format(),
+    "fp16": Float16Format(),
+    "int8": Int8Format(),
+    "int4": Int4Format(),
+}
+
+
+def lay_out_weights(model: CodecLM, layout: WeightLayout, way: Way = "kernel") -> CodecLM:
+    """Replace the weights in place by others that are only good for generating, and cannot be moved or saved.
+
+    Where the kernel cannot be used, torch does the same work more slowly, and the log says why.
+
+    >>> from solfa.models import CodecLM, CodecLMConfig, Conditions, GenerationSettings, generate, lay_out_weights
+    >>> config = CodecLMConfig(num_codebooks=2, codebook_size=16, dim=32, num_layers=1, num_heads=2, ffn_dim=64)
+    >>> model = lay_out_weights(CodecLM(config), "int8")
+    >>> generate(model, Conditions.none(), 10, GenerationSettings(top_k=8), seeds=[1]).shape
+    torch.Size([1, 2, 10])
+    """
+    if way == "kernel":
+        try:
+            expect_heads(model.transformer)
+            compile_linears(model, _FORMATS[layout])
+            attach_stepper(model.transformer)
+            return model
+        except NoKernelError as reason:
+            _logger.warning("generating with torch instead of the C kernel, which is slower: %s", reason)
+    return _IN_TORCH[layout](model)
+
+
+def _round_to_int4(model: CodecLM) -> CodecLM:
+    """Round the weights as the kernel does; torch has no product of such weights, so it is none the faster."""
+    for name, module in model.named_modules():
+        if type(module) is nn.Linear:
+            round_linear(module, format_of(name, Int4Format()))
+    return pack_linears(model)
+
+
+_IN_TORCH: dict[WeightLayout, Callable[[CodecLM], CodecLM]] = {
+    "fp32": pack_linears,
+    "fp16": halve_linears,
+    "int8": quantise_linears,
+    "int4": _round_to_int4,
+}
