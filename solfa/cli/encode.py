@@ -177,7 +177,7 @@ def encode(
     print_report(report)
     if report.clips == 0:
         raise typer.Exit(1)
-    _say_next(dest)
+    _say_next(dest, "solver=flow/base " if report.kind == "latents" else "")
 
 
 def print_trial(source: str, codec: str, precision: str) -> None:
@@ -194,10 +194,11 @@ def print_trial(source: str, codec: str, precision: str) -> None:
     print_facts(f"[bold]{visible(codec)}[/] in {visible(precision)}", facts)
 
 
-def _say_next(dest: str) -> None:
-    """Name the commands that people type after encoding."""
+def _say_next(dest: str, solver: str) -> None:
+    """Name the commands that people type after encoding; a language model, which is the default, reads no latents."""
     name = shlex.quote(dest)
-    print_next(f"solfa inspect {name}", f"solfa decode {name} decoded/ --limit 3", f"solfa train dset.train={name}")
+    training = f"solfa train {solver}dset.train={name}"
+    print_next(f"solfa inspect {name}", f"solfa decode {name} decoded/ --limit 3", training)
 
 
 def with_options(codec: str, options: Mapping[str, object]) -> str:

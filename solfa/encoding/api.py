@@ -234,6 +234,7 @@ def _report(
         resampled=source.resampled,
         mixed_down=source.mixed_down,
         sidecar_faults=source.sidecar_faults,
+        kind=info.array.kind,
         sample_rate=info.array.sample_rate,
         num_channels=info.array.num_channels,
     )

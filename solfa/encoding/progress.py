@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from solfa.encoding.source_summary import SidecarFault
 from solfa.files.stores.place import Place
@@ -132,6 +132,7 @@ class EncodeReport:
     sidecar_faults: list[SidecarFault] = field(default_factory=list)
     """Recordings of the dataset that were encoded without what a file beside them says, and what is wrong with it."""
 
+    kind: Literal["codes", "latents"] = "codes"
     sample_rate: int = 0
     num_channels: int = 0
     """Of the dataset's audio: what the codec takes and gives."""

@@ -16,7 +16,8 @@ def codes_array(data_facts: Mapping[str, Any]) -> ArraySpec:
     array = ArraySpec.model_validate(data_facts["array"])
     if array.kind != "codes" or array.codebook_size is None:
         raise ConfigError(
-            f"dset: a language model needs codes, found {array.kind}; encode the audio with another codec"
+            f"dset: a language model needs codes, found {array.kind}; train a flow model on them (solver=flow/base), "
+            "or encode the audio with a codec of codes"
         )
     return array
 

@@ -102,6 +102,15 @@ def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path,
 
 
 @pytest.mark.slow
+def test_after_encoding_latents_a_model_of_latents_is_named(solfa_main, audio_folder, tmp_path):
+    small, latents = ("--limit", 1, "--num-encoders", 1, "--num-workers", 0), "solfa_24khz:latents=true"
+    _, output = solfa_main("encode", audio_folder, tmp_path / "d.solfa", "--codec", latents, *small)
+    assert re.search(r"solfa train solver=flow/base\s+dset.train=", output)
+    _, output = solfa_main("encode", audio_folder, tmp_path / "c.solfa", "--codec", "mulaw", *small)
+    assert re.search(r"solfa train\s+dset.train=", output)
+
+
+@pytest.mark.slow
 def test_a_run_that_only_adds_a_failed_recording_tells_no_speed_of_zero(tmp_path, solfa_main):
     (tmp_path / "only").mkdir()
     (tmp_path / "only" / "broken.wav").write_bytes(b"nothing")

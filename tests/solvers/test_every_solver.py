@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from solfa.data.batching.stage_batches import Batching, make_stage_loader
+from solfa.generate.request import ClipRequest
 from solfa.solvers.loop.averages import Averages, Metrics
 from solfa.solvers.standard import StandardSolver
 from tests.solvers.every_solver import KINDS, NUM_CLIPS, Data, build_solver, close_enough, compute_in_double, make_data
@@ -65,6 +66,24 @@ def test_however_clips_are_dealt_to_processes_they_are_judged_as_by_one(
                 assert torch.equal(chosen, chosen_alone), where
                 padded += 0 < num_clips % batch_size < world_size
     assert padded >= (7 if len(clips) > 1 else 1), "processes without clips are what this is about"
+
+
+@pytest.mark.parametrize("kind", KINDS[:4])
+def test_clips_are_asked_for_alike_in_every_epoch(
+    data: Data, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solver: Any = build_solver(kind, data, tmp_path, 5)
+    asked: list[list[ClipRequest]] = []
+    monkeypatch.setattr(solver, "generator", lambda: None)  # what is asked for is enough; nothing is drawn
+    monkeypatch.setattr(solver, "draw_clips", lambda generator, requests: asked.append(list(requests)) or [])
+    for epoch in (1, 2):
+        solver.epoch = epoch
+        asked.append(solver.judged_requests(3, 0.05))
+        if kind != "sashimi":  # which generates what is judged
+            solver.generate()
+    half = len(asked) // 2
+    assert asked[:half] == asked[half:]
+    assert all(len({request.seed for request in requests}) == len(requests) > 1 for requests in asked)
 
 
 @pytest.mark.slow

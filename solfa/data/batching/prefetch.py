@@ -5,6 +5,7 @@ is room, and room is only made by removing what is used after the last use of th
 epoch, which needs every file until its end, as many files as fit stay; read in order, each makes room for the next.
 """
 
+import functools
 import logging
 import math
 import threading
@@ -102,8 +103,14 @@ class Prefetch:
             self._has_told = True
         total = sum(wanted.size_bytes for wanted in self._files.files)
         held = self._files.cache.max_bytes
-        log.warning(
-            "%s: the cache of %s does not hold the %s of this epoch, so some clips are read from the store one by one; "
-            "set SOLFA_CACHE_BYTES=%d to keep all of them",
-            *(self._files.files[0].store, size(held), size(total), round(total * 1.05)),
+        _warn_once(
+            f"{self._files.files[0].store}: the cache of {size(held)} does not hold the {size(total)} of this epoch, "
+            f"so some clips are read from the store one by one; set SOLFA_CACHE_BYTES={round(total * 1.05)} to keep "
+            "all of them"
         )
+
+
+@functools.cache
+def _warn_once(sentence: str) -> None:
+    """Every epoch begins to fetch anew; what is wrong with all of them is said in the first."""
+    log.warning("%s", sentence)

@@ -179,13 +179,13 @@ class FlowSolver(StandardSolver[FlowSolverConfig]):
     def generate(self) -> Metrics:
         """Generate clips with the conditions of the generate dataset's clips."""
         wanted, columns = self.cfg.generate, self.cfg.conditioner.sources
-        seed = (self.cfg.seed, self.epoch)
-        requests = described_requests(self.sources["generate"], wanted.num_clips, wanted.seconds, columns, seed)
+        source, seed = self.sources["generate"], self.cfg.seed
+        requests = described_requests(source, wanted.num_clips, wanted.seconds, columns, seed)
         return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
 
     def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
         source, columns = self.sources["evaluate"], self.cfg.conditioner.sources
-        return described_requests(source, num_clips, seconds, columns, (self.cfg.seed, self.epoch))
+        return described_requests(source, num_clips, seconds, columns, self.cfg.seed)
 
     def judged_generator(self) -> LatentModel:
         return self.generator()

@@ -111,12 +111,12 @@ class LMSolver(StandardSolver[LMConfig]):
     def generate(self) -> Metrics:
         """Generate clips with the conditions of the generate dataset's clips."""
         source, columns = self.sources["generate"], self.cfg.conditioner.sources
-        requests = requests_like(source, self.cfg.generate, self.array.frame_rate, columns, (self.cfg.seed, self.epoch))
+        requests = requests_like(source, self.cfg.generate, self.array.frame_rate, columns, self.cfg.seed)
         return {"clips": float(len(self.draw_clips(self.generator(), requests)))}
 
     def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
         source, columns = self.sources["evaluate"], self.cfg.conditioner.sources
-        return described_requests(source, num_clips, seconds, columns, (self.cfg.seed, self.epoch))
+        return described_requests(source, num_clips, seconds, columns, self.cfg.seed)
 
     def judged_generator(self) -> LanguageModel:
         return self.generator()

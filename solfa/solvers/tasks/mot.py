@@ -149,7 +149,7 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
 
     def generate(self) -> Metrics:
         """Generate clips with the texts of the generate dataset."""
-        source, seed = self.sources["generate"], (self.cfg.seed, self.epoch)
+        source, seed = self.sources["generate"], self.cfg.seed
         requests = requests_like(source, self.cfg.generate, self.array.frame_rate, self._columns, seed)
         return {"clips": float(len(self.draw_clips(self.generator(), self._told(requests))))}
 
@@ -162,7 +162,7 @@ class MoTSolver(StandardSolver[MoTSolverConfig]):
         ]
 
     def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
-        source, seed = self.sources["evaluate"], (self.cfg.seed, self.epoch)
+        source, seed = self.sources["evaluate"], self.cfg.seed
         return self._told(described_requests(source, num_clips, seconds, self._columns, seed))
 
     def judged_generator(self) -> TextModel:

@@ -159,7 +159,7 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
 
     def judged_requests(self, num_clips: int, seconds: float) -> list[ClipRequest]:
         """Ask for clips; a waveform model takes no conditions."""
-        seeds = [stable_key("generate", self.cfg.seed, self.epoch, index) % 2**63 for index in range(num_clips)]
+        seeds = [stable_key("generate", self.cfg.seed, index) % 2**63 for index in range(num_clips)]
         return [ClipRequest(f"{index:03d}", seconds, seed) for index, seed in enumerate(seeds)]
 
     def judged_generator(self) -> WaveformModel:

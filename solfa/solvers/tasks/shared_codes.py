@@ -1,7 +1,7 @@
 """What the tasks that model codes share: the loss and its metrics, and the clips to generate during training."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -64,7 +64,7 @@ def requests_like(
     wanted: CodesGenerateConfig,
     frame_rate: float,
     columns: Mapping[str, str],
-    seed: Sequence[int],
+    seed: int,
 ) -> list[ClipRequest]:
     """Request clips like the first ones of a dataset; `columns` say where their attributes come from."""
     prompt_frames = round(wanted.prompt_seconds * frame_rate)

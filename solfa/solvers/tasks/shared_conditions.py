@@ -1,7 +1,7 @@
 """What the tasks with conditioners share: the columns they need, the conditions of a batch, and clips to generate."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from solfa.config import nearest
@@ -68,13 +68,16 @@ def spelled_conditions(config: ConditionsConfig, conditioners: ConditionerSet, b
 
 
 def described_requests(
-    source: OpenedSource, num_clips: int, seconds: float, columns: Mapping[str, str], seed: Sequence[int]
+    source: OpenedSource, num_clips: int, seconds: float, columns: Mapping[str, str], seed: int
 ) -> list[ClipRequest]:
-    """Request clips described like the first ones of a dataset; `columns` say where their attributes come from."""
+    """Request clips described like the first ones of a dataset; `columns` say where their attributes come from.
+
+    They are the same in every epoch, so that what differs between epochs is what training changed.
+    """
     requests = []
     for index in range(min(num_clips, len(source))):
         clip = source[index]
         (attributes,) = attribute_rows([clip.caption], [clip.metadata], columns)
-        drawn_by = stable_key("generate", *seed, clip.id) % 2**63
+        drawn_by = stable_key("generate", seed, clip.id) % 2**63
         requests.append(ClipRequest(f"{index:03d}", seconds, drawn_by, conditions=attributes))
     return requests

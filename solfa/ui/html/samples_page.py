@@ -74,8 +74,10 @@ def _sample(epoch: int, sample: Sample) -> Markup:
 
 
 def caption_of(metadata: Mapping[str, Any]) -> str:
-    """Find the text that a clip was made from; empty without one."""
-    return next((str(metadata[name]) for name in CAPTIONS if metadata.get(name)), "")
+    """Find the text that a clip was made from, also among its conditions; empty without one."""
+    conditions = metadata.get("conditions")
+    places = (metadata, conditions if isinstance(conditions, Mapping) else {})
+    return next((str(place[name]) for place in places for name in CAPTIONS if place.get(name)), "")
 
 
 def _picture(sample: Sample, address: str) -> Markup:

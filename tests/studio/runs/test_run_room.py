@@ -167,7 +167,8 @@ def test_samples_stand_in_a_row_for_each_seed(client: TestClient, xps_dir: Path)
     for epoch in (2, 10):
         for name in ("a & b", "c"):
             audio = np.full((1, 800), 0.001 * epoch, np.float32)
-            clip = GeneratedClip(name, audio, 8000, {"text": HOSTILE})
+            told = {"text": HOSTILE} if name == "c" else {"conditions": {"description": "a slow theme", "bpm": 90}}
+            clip = GeneratedClip(name, audio, 8000, told)
             (samples / str(epoch)).mkdir(parents=True, exist_ok=True)
             write_sample(clip, samples / str(epoch))
     write_index(samples)
@@ -175,6 +176,7 @@ def test_samples_stand_in_a_row_for_each_seed(client: TestClient, xps_dir: Path)
     assert re.findall(r'<th scope="col">(Epoch \d+)</th>', page) == ["Epoch 2", "Epoch 10"]
     sounds = [html.unescape(found) for found in re.findall(r'<audio[^>]* src="([^"]+)"', page)]
     assert len(sounds) == 4
+    assert '<span class="quiet">a slow theme</span>' in page
     files = sorted(samples.rglob("*.wav"))
     assert sorted(client.get(sound).content for sound in sounds) == sorted(file.read_bytes() for file in files)
     part = client.get(sounds[0], headers={"range": "bytes=0-3"})
