@@ -118,7 +118,8 @@ def _strongest_bins(mono: Float32[np.ndarray, "n"]) -> tuple[Float64[np.ndarray,
         here = slice(stop - start)
         heard = mono[start * HOP : (stop - 1) * HOP + WINDOW]
         # sliding_window_view is the same, and would take a tenth of the time of all this.
-        frames = as_strided(heard, (stop - start, WINDOW), (HOP * heard.itemsize, heard.itemsize), writeable=False)
+        (apart,) = heard.strides
+        frames = as_strided(heard, (stop - start, WINDOW), (HOP * apart, apart), writeable=False)
         np.multiply(frames, _HANN, out=windowed[here])
         np.fft.rfft(windowed[here], out=spectrum[here])
         np.abs(spectrum[here], out=sizes[here])

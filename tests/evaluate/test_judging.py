@@ -1,6 +1,7 @@
 """`solfa.evaluate` from folders, datasets and clips to a report: the same numbers, however it was computed."""
 
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -146,6 +147,9 @@ def test_the_page_shows_hostile_names_as_text_and_every_measure(real, tmp_path):
     page = render_evaluation(report, lambda key: (clips(range(1))[0].samples(), RATE))
     assert "<script" not in page and "&lt;script&gt;x.wav" in page
     assert page.count("<svg") >= 1 and page.count("<audio") == len(report.ranked()) and "KAD" in page
+    assert "two halves of the reference" in page and "For copies (Mel distance), real is what an original gets" in page
+    only = replace(report, measures=(report["mel"],))
+    assert "halves" not in render_evaluation(only, None)
 
 
 @pytest.mark.slow

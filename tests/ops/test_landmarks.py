@@ -85,6 +85,8 @@ def test_gain_channels_and_a_cut_on_the_grid_change_nothing() -> None:
     whole = find_landmarks(sound, LANDMARK_RATE)
     stereo = find_landmarks(np.concatenate([0.125 * sound, 0.125 * sound]), LANDMARK_RATE)
     assert all(np.array_equal(one, other) for one, other in zip(whole, stereo, strict=True))
+    interleaved = np.stack([sound[0], np.zeros_like(sound[0])], axis=1).astype(np.float32).T[:1]
+    assert np.array_equal(find_landmarks(interleaved, LANDMARK_RATE).pairs, whole.pairs)
     cut = find_landmarks(sound[:, 40 * HOP :], LANDMARK_RATE)
     # Near the cut there are other neighbours; further in, both are the same.
     inside = cut.frames > 2 * _REACH

@@ -1,11 +1,12 @@
 """The page of an evaluation: measures with their intervals as pictures, the best and worst clips, what fell out."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solfa.evaluate.copies import COPY_MEASURES
 from solfa.evaluate.evaluation import ClipScore, Evaluation
 from solfa.evaluate.measures import Difference, Measure, finite
 from solfa.files.whole_files import replace_atomically
@@ -82,12 +83,20 @@ def _measures(measures: Sequence[Measure]) -> Markup:
         )
         for measure in measures
     )
-    note = (
-        "The interval is where the number lies 19 times out of 20 if recordings are drawn again. Real: two halves of "
-        "the reference against each other. Noise: white noise against the reference. A value within the interval of "
-        "what real recordings reach is no difference."
-    )
-    return element("section", element("h2", "Measures"), _table(names, rows), element("p", note, class_="quiet"))
+    note = element("p", " ".join(_explanations(measures)), class_="quiet")
+    return element("section", element("h2", "Measures"), _table(names, rows), note)
+
+
+def _explanations(measures: Sequence[Measure]) -> Iterator[str]:
+    """Say what the columns mean for the measures that there are."""
+    yield "The interval is where the number lies 19 times out of 20 if recordings are drawn again."
+    copies = [TITLES.get(measure.name, measure.name) for measure in measures if measure.name in COPY_MEASURES]
+    if len(copies) < len(measures):
+        yield "Real: two halves of the reference against each other. Noise: white noise against the reference."
+        yield "A value within the interval of what real recordings reach is no difference."
+    if copies:
+        yield f"For copies ({', '.join(copies)}), real is what an original gets as its own copy,"
+        yield "and noise what noise of its loudness gets."
 
 
 def number(value: float | None) -> str:
