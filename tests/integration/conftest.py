@@ -17,7 +17,7 @@ Solfa = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def several_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Thirty recordings of about 15 s at 4 kHz: four shards of two minutes, and one broken file."""
+    """Thirty recordings of about 15 s at 4 kHz: eight shards of about a minute, and one broken file."""
     folder = tmp_path_factory.mktemp("several") / "audio"
     for index in range(30):
         write_tone(folder / f"take{index:02d}.wav", 14.0 + 0.5 * (index % 5), 4000)
