@@ -19,10 +19,10 @@ SHARDS_WANTED, USUAL_SHARD_SECONDS, MAX_SHARD_SECONDS = 64, 120.0, 36_000.0
 MAX_SHARD_BYTES = 192 << 20
 """A part is cut into about 64 shards: little is lost if a process is killed, and many processes find work. Shards hold
 at least two minutes of audio, so that small collections do not become many files, and at most ten hours."""
-FEW_SHARDS, MIN_SHARD_SECONDS = 8, 15.0
+FEW_SHARDS, MIN_SHARD_SECONDS, MIN_SHARED_SECONDS = 8, 15.0, 60.0
 """What is shorter than 16 minutes is cut into 8, of at least 15 s: two encoders are through with it in about half the
-time of one, and clips of 10 s still share batches from five minutes on. The number of encoders is not known here, and
-must not be, or the same command would make another dataset on another machine."""
+time of one, and clips of 10 s still share batches from five minutes on. Less than a minute is one shard. The number of
+encoders is not known here, and must not be, or the same command would make another dataset on another machine."""
 
 MAX_BATCH_CLIPS = 64
 
@@ -96,6 +96,8 @@ def clips_of(
 
 def shard_seconds(total_seconds: float) -> float:
     """Choose how much audio the shards of a part hold, from how much there is in all."""
+    if total_seconds < MIN_SHARED_SECONDS:
+        return USUAL_SHARD_SECONDS
     least = min(max(total_seconds / FEW_SHARDS, MIN_SHARD_SECONDS), USUAL_SHARD_SECONDS)
     return min(max(total_seconds / SHARDS_WANTED, least), MAX_SHARD_SECONDS)
 

@@ -73,7 +73,8 @@ def test_shards_are_consecutive_and_hold_every_clip_once(seconds, bytes_per_seco
 
 
 @pytest.mark.parametrize(
-    ("total", "seconds"), [(10, 15), (120, 15), (600, 75), (960, 120), (7_000, 120), (64 * 500, 500), (1e9, 36_000)]
+    ("total", "seconds"),
+    [(59, 120), (60, 15), (120, 15), (600, 75), (960, 120), (7_000, 120), (64 * 500, 500), (1e9, 36_000)],
 )
 def test_how_much_audio_a_shard_holds_follows_from_how_much_there_is(total, seconds):
     assert shard_seconds(total) == seconds

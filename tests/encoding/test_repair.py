@@ -9,6 +9,7 @@ import pytest
 import soundfile
 
 import solfa
+from solfa.encoding import clip_plan
 from solfa.encoding.repair import repair_dataset
 from solfa.errors import StoreError
 from solfa.store.lease import Lease
@@ -21,6 +22,12 @@ CODEC = "mulaw:bits=8,sample_rate=4000"
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with audio/ and a dataset of three shards in two parts, with a broken recording; not to be changed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clip_plan, "FEW_SHARDS", 2)
+        return _finished(tmp_path_factory)
+
+
+def _finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
     for index in range(5):
         write_tone(folder / f"audio/take{index}.wav", 40.0, 4000)

@@ -26,7 +26,7 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReadyProcess]:
 
 @pytest.fixture(scope="session")
 def several_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Recordings of about 15 s at 4 kHz, which are three shards of two minutes, and one broken file."""
+    """Recordings of about 15 s at 4 kHz: eight shards of three quarters of a minute, and one broken file."""
     folder = tmp_path_factory.mktemp("several") / "audio"
     for index in range(23):
         write_tone(folder / f"take{index:02d}.wav", 14.0 + 0.5 * (index % 5), 4000)
