@@ -1,4 +1,4 @@
-"""Words of the captions as a condition: a vocabulary that is learnt, numbers that are numbers, neighbours that count."""
+"""Words of the captions as a condition: a vocabulary that is learnt, numbers as numbers, neighbours that count."""
 
 import pytest
 import torch
