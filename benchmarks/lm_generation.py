@@ -7,13 +7,12 @@ threads, in turn; medians. With one thread the clock is the process's CPU time, 
 disturb less; with more it is the clock on the wall. The reading speed is that of `Tensor.sum` over as many bytes, and
 a step reads every linear layer once, except the keys and values of the cross-attention, which are kept.
 
-Weights: `transformers` and `plain` are F.linear; `packed` (float32), `half` (float16) and `int8` are those of solfa.nn.
-What they do to the loss is measured on codes that the float32 model itself drew, which surprise it less than chance.
+Weights: `transformers` and `plain` are F.linear; `fp32`, `fp16`, `int8` and `int4` are laid out as `solfa generate`
+does it where the C kernel is fastest. `lm_layout_loss.py` measures what they do to the predictions.
 """
 
 import argparse
 import copy
-import math
 import os
 import subprocess
 import sys
@@ -25,19 +24,11 @@ from typing import Any
 import torch
 
 from solfa.environment import worker_environment
-from solfa.models import (
-    CodecLM,
-    CodecLMConfig,
-    Conditions,
-    GenerationSettings,
-    cross_entropy,
-    generate,
-    inputs_and_targets,
-)
-from solfa.nn import halve_linears, pack_linears, quantise_linears
+from solfa.models import CodecLM, CodecLMConfig, Conditions, GenerationSettings, generate, lay_out_weights
 
 CODEBOOKS, CODEBOOK_SIZE, DIM, HEADS, FFN_DIM, TEXT_TOKENS = 4, 2048, 1024, 16, 4096, 8
 EXTRA_STEPS = CODEBOOKS - 1
+BITS = {"fp32": 32, "fp16": 16, "int8": 8, "int4": 4.5}
 SETTINGS = GenerationSettings(guidance_scale=3.0, top_k=250)
 
 Work = Callable[[], object]
@@ -120,28 +111,6 @@ def interleave(work: Mapping[str, Work], rounds: int, threads: int) -> dict[str,
     return {name: median(seconds) for name, seconds in taken.items()}
 
 
-@torch.inference_mode()
-def loss_of(model: CodecLM, codes: torch.Tensor, conditions: Conditions) -> float:
-    """Nats per code."""
-    layout = model.config.pattern.layout(CODEBOOKS, codes.shape[2])
-    mask = torch.ones(len(codes), codes.shape[2], dtype=torch.bool)
-    laid = inputs_and_targets(codes, mask, layout, model.config.special)
-    nats = cross_entropy(model(laid.inputs, conditions), laid.targets, laid.mask)
-    return float(nats.sum() / laid.mask.sum())
-
-
-def compare_losses(plain: CodecLM) -> str:
-    """Draw codes from the float32 model (unguided, sharpened) and ask the others about them."""
-    sharp = copy.deepcopy(plain)
-    sharp.heads.weight.data *= 4  # Random heads are almost uniform; these have something to lose.
-    conditions = Conditions(cross=torch.randn(2, TEXT_TOKENS, DIM, generator=torch.Generator().manual_seed(1)))
-    codes = generate(sharp, conditions, 100, GenerationSettings(guidance_scale=1, top_k=0), range(2))
-    losses = [loss_of(convert(copy.deepcopy(sharp)), codes, conditions) for convert in (pack_linears, halve_linears)]
-    before, half, int8 = *losses, loss_of(quantise_linears(sharp), codes, conditions)
-    chance = math.log(CODEBOOK_SIZE)
-    return f"float32 {before:.4f}, float16 {half:.4f}, int8 {int8:.4f} nats per code (chance {chance:.4f})"
-
-
 def table(seconds: Mapping[str, float], clips: Mapping[str, int], num_frames: int, step_bytes: int) -> None:
     read = step_bytes / seconds["read"]
     theirs = seconds["transformers, batch 1"]
@@ -151,7 +120,7 @@ def table(seconds: Mapping[str, float], clips: Mapping[str, int], num_frames: in
     for name, count in clips.items():
         step = seconds[name] / (num_frames + EXTRA_STEPS)
         frames = count * num_frames / seconds[name]
-        read_bytes = step_bytes / (4 if "int8" in name else 2 if "half" in name else 1)
+        read_bytes = step_bytes * BITS.get(name.partition(",")[0], 32) / 32
         share = f"{read_bytes / step / read:.0%}" if count == 1 else ""
         times = frames / (num_frames / theirs)
         print(f"| {name} | {step * 1e3:.0f} | {frames:.2f} | {frames * CODEBOOKS:.0f} | {times:.2f}x | {share} |")
@@ -162,20 +131,13 @@ def run(options: argparse.Namespace) -> None:
     frames, batch = options.frames, options.batch
     plain = our_model(options.layers)
     step_bytes = bytes_per_step(plain)
-    if not options.no_loss:
-        print(f"Loss: {compare_losses(plain)}")
-    packed, half = pack_linears(copy.deepcopy(plain)), halve_linears(copy.deepcopy(plain))
-    int8 = quantise_linears(copy.deepcopy(plain))
+    laid_out = {name: lay_out_weights(copy.deepcopy(plain), name) for name in BITS}
     work = {
         "read": read_all(step_bytes),
         "transformers, batch 1": their_generate(their_model(options.layers), 1, frames),
         "plain, batch 1": our_generate(plain, 1, frames),
-        "packed, batch 1": our_generate(packed, 1, frames),
-        "half, batch 1": our_generate(half, 1, frames),
-        "int8, batch 1": our_generate(int8, 1, frames),
-        f"packed, batch {batch}": our_generate(packed, batch, frames),
-        f"half, batch {batch}": our_generate(half, batch, frames),
-        f"int8, batch {batch}": our_generate(int8, batch, frames),
+        **{f"{name}, batch 1": our_generate(model, 1, frames) for name, model in laid_out.items()},
+        **{f"{name}, batch {batch}": our_generate(model, batch, frames) for name, model in laid_out.items()},
     }
     clips = {name: 1 if name.endswith("batch 1") else batch for name in work if name != "read"}
     with torch.inference_mode():
@@ -197,7 +159,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--layers", type=int, default=24)
-    parser.add_argument("--no-loss", action="store_true", help="leave out what int8 does to the loss")
     parser.add_argument("--in-child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.in_child:

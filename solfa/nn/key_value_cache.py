@@ -12,6 +12,9 @@ from torch import Tensor
 
 from solfa.environment.memory import expect_memory
 from solfa.errors import ConfigError
+from solfa.nn.kernels.memory import block_of
+
+_MANY_BYTES = 1 << 22
 
 
 class KeyValueCache:
@@ -37,8 +40,7 @@ class KeyValueCache:
             expect_memory(
                 num_bytes, f"keys and values of {max_steps:,} steps", "generate fewer seconds, or fewer clips"
             )
-        self.keys = torch.zeros(shape, device=device, dtype=dtype)
-        self.values = torch.zeros(shape, device=device, dtype=dtype)
+        self.keys, self.values = (_zeros(shape, torch.device(device), dtype) for _ in range(2))
         self.cross: list[tuple[Tensor, Tensor] | None] = [None] * num_layers
         """The cross-attention's keys and values of the condition, written by the first forward pass."""
         self.position = 0
@@ -76,3 +78,11 @@ class KeyValueCache:
     def advance(self, num_steps: int) -> None:
         """Count the steps that all layers have appended."""
         self.position += num_steps
+
+
+def _zeros(shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Allocate zeros; many of them on a CPU in large pages, from which one core reads twice as fast."""
+    num_bytes = math.prod(shape) * dtype.itemsize
+    if device.type != "cpu" or num_bytes < _MANY_BYTES:
+        return torch.zeros(shape, device=device, dtype=dtype)
+    return block_of(num_bytes).view(dtype).view(shape)

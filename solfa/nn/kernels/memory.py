@@ -19,9 +19,12 @@ def block_of(num_bytes: int) -> UInt8[Tensor, "_"]:
 
     Nothing of it is used before it is written to.
     """
-    memory = mmap.mmap(-1, num_bytes + _HUGE_PAGE)
     if sys.platform == "linux" and hasattr(mmap, "MADV_HUGEPAGE"):
+        # Shared memory, which is what Python maps unless told otherwise, has no large pages.
+        memory = mmap.mmap(-1, num_bytes + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         memory.madvise(mmap.MADV_HUGEPAGE)
+    else:
+        memory = mmap.mmap(-1, num_bytes + _HUGE_PAGE)
     whole = np.frombuffer(memory, dtype=np.uint8)
     begin = -whole.ctypes.data % _HUGE_PAGE
     return torch.from_numpy(whole[begin : begin + num_bytes])

@@ -21,8 +21,8 @@ from solfa.nn.linears.compiled import CompiledLinear
 from solfa.nn.positions import Rotation
 from solfa.nn.transformer import Transformer, TransformerLayer
 
-_HEAD = 16
-"""Widths of heads are multiples of this."""
+_HEAD, _WIDEST_HEAD = 16, 128
+"""What the widths of heads are multiples of, and the largest."""
 
 
 class _Prepared(NamedTuple):
@@ -79,8 +79,9 @@ def attach_stepper(transformer: Transformer) -> None:
 def expect_heads(transformer: Transformer) -> None:
     """Refuse heads that the kernel cannot read."""
     dim, num_heads = transformer.norm.normalized_shape[0], _layers_of(transformer)[0].self_attention.num_heads
-    if dim // num_heads % _HEAD:
-        raise NoKernelError(f"it has heads of a multiple of {_HEAD} channels, but the model's have {dim // num_heads}")
+    width = dim // num_heads
+    if width % _HEAD or width > _WIDEST_HEAD:
+        raise NoKernelError(f"it has heads of a multiple of {_HEAD} up to {_WIDEST_HEAD} channels, not of {width}")
 
 
 def _layers_of(transformer: Transformer) -> list[TransformerLayer]:
