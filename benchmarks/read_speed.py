@@ -60,19 +60,19 @@ class Reader:
 class Clips:
     """The clips of the benchmark, made anew each time they are iterated, so that they need no memory."""
 
-    def __init__(self, num_clips: int) -> None:
-        self.num_clips = num_clips
+    def __init__(self, num_clips: int, num_frames: Array | None = None) -> None:
+        self.num_frames = np.full(num_clips, SHAPE[0]) if num_frames is None else num_frames
 
     def __iter__(self) -> Iterator[Outcome]:
-        for index in range(self.num_clips):
+        for index, num_frames in enumerate(self.num_frames.tolist()):
             name = f"artist/album/{index:06d}"
             clip = PlannedClip(id=name, key=name, uri=f"{name}.flac", caption=f"a melody, take {index}")
-            yield Outcome(clip, clip_array(index), num_samples=SHAPE[0] * SPEC.hop_length)
+            yield Outcome(clip, clip_array(index, num_frames), num_samples=num_frames * SPEC.hop_length)
 
 
-def clip_array(index: int) -> Array:
+def clip_array(index: int, num_frames: int = SHAPE[0]) -> Array:
     """Draw the codes of one clip."""
-    return np.random.default_rng(index).integers(0, CODEBOOK_SIZE, SHAPE, np.uint16)
+    return np.random.default_rng(index).integers(0, CODEBOOK_SIZE, (num_frames, SHAPE[1]), np.uint16)
 
 
 def one_element(array: Array) -> int:

@@ -91,6 +91,8 @@ def refuse_strangers_to_come(root: Place, source: AudioSource) -> None:
 
 def refuse_strangers(root: Place, source: AudioSource, shards: Collection[int]) -> None:
     """Refuse shards that would have us read files outside the source's folder which the source does not name."""
+    if not shards:
+        return
     planned = enumerate(iterate_plan_columns(root, ["key", "uri"]))
     rows = (zip(columns["key"], columns["uri"], strict=True) for shard, columns in planned if shard in shards)
     expect_named(root, chain.from_iterable(rows), source)

@@ -5,9 +5,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow.compute as pc
+
 from solfa.audio.sources.metadata import SIDECAR_ERROR
 from solfa.files.stores.place import Place
-from solfa.store.plan_file import iterate_plan_columns
+from solfa.store.plan_file import iterate_plan_tables
 from solfa.store.schema import ArraySpec
 
 
@@ -33,21 +36,24 @@ class SourceSummary:
     sidecar_faults: list[SidecarFault] = field(default_factory=list)
 
 
-_COLUMNS = ["key", "start", "stop", "num_samples", "source_sample_rate", "source_num_channels", "metadata"]
+_NUMBERS = ["start", "stop", "num_samples", "source_sample_rate", "source_num_channels"]
+_COLUMNS = ["key", *_NUMBERS, "metadata"]
 
 
 def summarize_source(root: Place, array: ArraySpec) -> SourceSummary:
     """Go through the plan of a dataset, one shard at a time."""
     summary = SourceSummary()
-    for shard in iterate_plan_columns(root, _COLUMNS):
-        for key, start, stop, length, rate, channels, metadata in zip(*(shard[name] for name in _COLUMNS), strict=True):
-            summary.pcm_bytes += 2 * (channels * (stop - start) if rate else array.num_channels * length)
-            if start != 0:  # counted with the first clip of its recording
-                continue
-            # Imported clips do not know what they were made from, and neither do those that cannot be read.
-            if rate not in (0, array.sample_rate):
-                summary.resampled[rate] += 1
-            summary.mixed_down += channels > array.num_channels
-            if SIDECAR_ERROR in metadata and (fault := json.loads(metadata).get(SIDECAR_ERROR)):
-                summary.sidecar_faults.append(SidecarFault(key, str(fault)))
+    for shard in iterate_plan_tables(root, _COLUMNS):
+        start, stop, length, rate, channels = (shard.column(name).to_numpy() for name in _NUMBERS)
+        samples = np.where(rate != 0, channels * (stop - start), array.num_channels * length)
+        summary.pcm_bytes += 2 * int(samples.sum())
+        is_first = start == 0  # a recording is counted with its first clip
+        # Imported clips do not know what they were made from, and neither do those that cannot be read.
+        others = rate[is_first & (rate != 0) & (rate != array.sample_rate)]
+        summary.resampled.update(others.tolist())
+        summary.mixed_down += int((is_first & (channels > array.num_channels)).sum())
+        suspects = shard.filter(pc.match_substring(shard.column("metadata"), SIDECAR_ERROR)).to_pylist()
+        for row in suspects:
+            if row["start"] == 0 and (fault := json.loads(row["metadata"]).get(SIDECAR_ERROR)):
+                summary.sidecar_faults.append(SidecarFault(row["key"], str(fault)))
     return summary

@@ -145,6 +145,8 @@ def _count_recordings(root: Place) -> int:
 
 def _size_of(root: Place, missing: list[ShardOfPlan], sample_rate: int) -> tuple[int, float]:
     """Count the clips and seconds of audio in some shards."""
+    if not missing:
+        return 0, 0.0
     wanted = {shard.shard for shard in missing}
     samples = sum(
         sum(columns["num_samples"])

@@ -26,6 +26,7 @@ from solfa.store.requests import each
 from solfa.store.retries import standing_failures
 from solfa.store.schema import META_SCHEMA, Commit, DatasetInfo
 from solfa.store.shard_reader import Clip, FailedClip, ShardReader, read_shards
+from solfa.store.stored_group import StoredClips, StoredGroup
 
 T = TypeVar("T")
 
@@ -120,7 +121,7 @@ class Dataset(Sequence[Clip]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Open files are not pickled: a loader's worker process opens its own.
-        kept = {key: value for key, value in self.__dict__.items() if key not in ("num_frames", "_by_id")}
+        kept = {key: value for key, value in self.__dict__.items() if key not in ("num_frames", "_by_id", "_clips")}
         return {**kept, "_shards": {}, "_anticipated": set()}
 
     def __len__(self) -> int:
@@ -161,22 +162,31 @@ class Dataset(Sequence[Clip]):
             index += self._num_clips
         position = index if self._rows is None else int(self._rows[index])
         number = bisect_right(self._starts, position) - 1
-        shard = self._shards.get(number)
-        return shard or self._open(number), position - self._starts[number]
+        return self._shard(number), position - self._starts[number]
 
-    def _open(self, number: int) -> ShardReader:
-        shard = self._shards[number] = ShardReader(
-            self.path, self._commits[number], self.info.array, self.cache, verify=self._verify == "once"
-        )
+    def _shard(self, number: int) -> ShardReader:
+        shard = self._shards.get(number)
+        if shard is None:
+            shard = self._shards[number] = ShardReader(
+                self.path, self._commits[number], self.info.array, self.cache, verify=self._verify == "once"
+            )
         return shard
 
-    def anticipate(self, indices: Sequence[int]) -> None:
-        """Read the arrays of some clips at once, if they are in an object store; they are kept until the next call."""
-        if self.cache is None:
-            return
+    def group(self, indices: np.ndarray[Any, Any], /) -> StoredGroup:
+        """Find some clips; arrays in an object store are read at once, and kept until the next call."""
+        found = self._clips.group(indices if self._rows is None else self._rows[indices])
+        if self.cache is not None:
+            self._anticipate(found.places())
+        return found
+
+    @cached_property
+    def _clips(self) -> StoredClips:
+        is_plain = self.cache is None and self._verify == "never"
+        return StoredClips(self._starts, self.info.array.width, self._shard, is_plain=is_plain)
+
+    def _anticipate(self, places: Sequence[tuple[ShardReader, int]]) -> None:
         rows: dict[ShardReader, list[int]] = {}
-        for index in indices:
-            shard, row = self._locate(index)
+        for shard, row in places:
             rows.setdefault(shard, []).append(row)
         for shard in self._anticipated - rows.keys():
             shard.anticipate([])

@@ -193,10 +193,15 @@ def read_shard_plan(root: Place, shard: ShardOfPlan) -> list[PlannedClip]:
 
 def iterate_plan_columns(root: Place, columns: list[str]) -> Iterator[dict[str, list[Any]]]:
     """Iterate over some columns of the whole plan, one shard at a time."""
+    return (table.to_pydict() for table in iterate_plan_tables(root, columns))
+
+
+def iterate_plan_tables(root: Place, columns: list[str]) -> Iterator[pa.Table]:
+    """Iterate over some columns of the whole plan as Arrow tables, one shard at a time."""
     for part in plan_parts(root):
         with _open_part(root, part) as file:
             for group in range(file.num_row_groups):
-                yield _read_group(file, f"{root}/{plan_key(part)}", group, columns).to_pydict()
+                yield _read_group(file, f"{root}/{plan_key(part)}", group, columns)
 
 
 def plan_record(root: Place, part: int) -> PlanRecord:

@@ -74,14 +74,11 @@ class Clip:
 
     @property
     def caption(self) -> str | None:
-        return self._value("caption")  # type: ignore[no-any-return]
+        return self._shard.caption(self._row)
 
     @property
     def metadata(self) -> dict[str, Any]:
-        try:
-            return parse_object(self._value("metadata"))
-        except ValueError as error:
-            raise StoreError(f"clip {self.id!r}: its metadata is not a JSON object ({error})") from None
+        return self._shard.metadata(self._row)
 
     @property
     def scales(self) -> np.ndarray[Any, Any] | None:
@@ -102,7 +99,7 @@ class Clip:
         self._shard.check(self._row, self.array)
 
     def _value(self, column: str) -> Any:
-        return self._shard.stored.column(column)[self._row].as_py()
+        return self._shard.value(column, self._row)
 
 
 class ShardReader:
@@ -141,6 +138,21 @@ class ShardReader:
             self._unchecked[row] = 0
         return array
 
+    def value(self, column: str, row: int) -> Any:
+        """Read one thing that is known about a clip."""
+        return self._stored_columns[column][row].as_py()
+
+    def caption(self, row: int) -> str | None:
+        """Read the caption of a clip."""
+        return self.value("caption", row)  # type: ignore[no-any-return]
+
+    def metadata(self, row: int) -> dict[str, Any]:
+        """Read the metadata of a clip."""
+        try:
+            return parse_object(self.value("metadata", row))
+        except ValueError as error:
+            raise StoreError(f"clip {self.ids[row]!r}: its metadata is not a JSON object ({error})") from None
+
     def check(self, row: int, array: np.ndarray[Any, Any]) -> None:
         """Compare the array of a clip with its stored checksum; a damaged array is an error."""
         if zlib.crc32(np.ascontiguousarray(array).data) != self._checksums[row]:
@@ -172,6 +184,11 @@ class ShardReader:
         checksums = pc.fill_null(columns.column("checksum"), 0).to_pylist()
         places = ArrayPlaces(offsets.tolist(), lengths.tolist(), checksums)
         return RemoteArrays(self._root, self._commit, self._spec, places, self._cache or FileCache.choose())
+
+    def mapped(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """View the whole data file, which must be here, as items, and say where the array of each clip begins."""
+        values, bounds, _ = self._values
+        return values, np.array([start for start, _ in bounds], np.int64)
 
     @cached_property
     def _values(self) -> tuple[np.ndarray[Any, Any], list[tuple[int, int]], int]:
@@ -218,6 +235,11 @@ class ShardReader:
     def stored(self) -> pa.Table:
         """The meta rows of the clips that have an array."""
         return self._read_meta(META_SCHEMA.names).combine_chunks()
+
+    @cached_property
+    def _stored_columns(self) -> dict[str, pa.ChunkedArray]:
+        # To look a column up in a table takes as long as to read a value from it.
+        return dict(zip(META_SCHEMA.names, self.stored.columns, strict=True))
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Read some of the meta columns of the clips that have an array, and do not keep them."""

@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 
-from solfa.data.stable_random import Shuffler, crop_start, stable_key
+from solfa.data.stable_random import Shuffler, crop_start, crop_starts, stable_key
 
 DRAWS = """
 from solfa.data.stable_random import Shuffler, crop_start
@@ -39,6 +39,18 @@ def test_crop_starts_cover_the_whole_clip_evenly() -> None:
     assert np.bincount(starts, minlength=10).shape == (10,)
     assert np.abs(np.bincount(starts) / 2000 - 1).max() < 0.1
     assert crop_start(0, 0, "clip", 0) == 0
+
+
+def test_crops_of_many_clips_begin_where_each_of_them_would() -> None:
+    names = ["a", "", "ä/ö.wav", "\ud800", *(f"clip {index}" for index in range(200))]
+    rng = np.random.default_rng(0)
+    for highest in (1, 7, 1000, 2**32 - 2, 2**32 - 1, 2**32, 2**62):
+        slacks = rng.integers(0, highest, len(names), endpoint=True)
+        slacks[:3] = (0, highest, highest - 1)
+        expected = [crop_start(-3, 12, name, slack) for name, slack in zip(names, slacks.tolist(), strict=True)]
+        found = crop_starts(-3, 12, names, slacks)
+        assert found.dtype == np.int64 and found.tolist() == expected
+    assert crop_starts(0, 0, [], np.zeros(0, np.int64)).tolist() == []
 
 
 def test_permutations_are_permutations_and_differ() -> None:

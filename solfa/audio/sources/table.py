@@ -4,6 +4,7 @@ A row names its audio by a path, relative to the audio root or to the table's fo
 come from anywhere, so a path counts only if it resolves, links included, to something inside these two folders.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -35,13 +36,14 @@ class Resolved(NamedTuple):
     error: str | None = None
 
 
-def resolve_inside(name: str, bases: tuple[Path, ...]) -> Resolved:
+def resolve_inside(name: str, bases: tuple[Path, ...], links: "FollowedLinks | None" = None) -> Resolved:
     """Resolve a path of a table against each base; accept it only if it ends up inside one of them."""
-    roots = [base.resolve() for base in bases]
+    links = links or FollowedLinks()
+    roots = links.roots(bases)
     outside = False
     for base in bases:
         try:
-            path = (base / name).resolve()
+            path = links.follow(base / name)
             inside = any(path.is_relative_to(root) for root in roots)
             if inside and path.exists():
                 return Resolved(path)
@@ -56,6 +58,32 @@ def resolve_inside(name: str, bases: tuple[Path, ...]) -> Resolved:
             "name a folder that contains it as `audio_root`",
         )
     return Resolved(bases[0] / name, f"no such file: {escape_path(name)} below {folders}")
+
+
+class FollowedLinks:
+    """Resolves paths; of folders that were met before, it remembers where they lead."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+        self._roots: dict[tuple[Path, ...], list[Path]] = {}
+
+    def roots(self, bases: tuple[Path, ...]) -> list[Path]:
+        """Resolve some folders, once."""
+        found = self._roots.get(bases)
+        if found is None:
+            found = self._roots[bases] = [base.resolve() for base in bases]
+        return found
+
+    def follow(self, path: Path) -> Path:
+        """Resolve a path as `Path.resolve` does."""
+        folder, name = os.path.split(path)
+        real = self._folders.get(folder)
+        if real is None:
+            real = self._folders[folder] = str(Path(folder).resolve())
+        found = os.path.join(real, name)  # noqa: PTH118
+        # `..` is not below its folder; a link leads on; what cannot be looked at gets the error of `resolve`.
+        is_plain = name not in ("", ".", "..") and os.path.lexists(found) and not os.path.islink(found)  # noqa: PTH114
+        return Path(found) if is_plain else path.resolve()
 
 
 @dataclass(frozen=True)
@@ -78,7 +106,7 @@ class TableSource:
             key = _own_id(row.values) if has_unique_ids else None
             yield replace(recording, key=keys.claim(escape_path(key) if key is not None else recording.key))
 
-    @property
+    @cached_property
     def _bases(self) -> tuple[Path, ...]:
         folder = self.path.parent
         return (folder,) if self.audio_root is None else (self.audio_root, folder)
@@ -108,7 +136,7 @@ class TableSource:
         name = next((values[field] for field in PATH_FIELDS if values.get(field)), None)
         ytid = values.get("ytid")
         if isinstance(name, str):
-            resolved, key = resolve_inside(name, self._bases), self._key_of(name)
+            resolved, key = resolve_inside(name, self._bases, self._links), self._key_of(name)
         elif isinstance(ytid, str) and ytid:
             resolved, key = self._by_ytid(ytid), escape_path(ytid)
         else:
@@ -126,13 +154,15 @@ class TableSource:
                 metadata=values,
                 error=resolved.error,
             )
-        recording = file_recording(resolved.path, key=key, uri=uri_below(self.root.resolve(), resolved.path))
+        uri = uri_below(self._links.roots(self._bases[:1])[0], resolved.path)
+        has_sidecars = values.keys() >= _AUDIOCRAFT_FIELDS
+        recording = file_recording(resolved.path, key=key, uri=uri, has_sidecars=has_sidecars)
         metadata = {**self._sidecar(recording, values), **values}
         return replace(recording, caption=find_caption(metadata), metadata=metadata)
 
     def _key_of(self, name: str) -> str:
         path = Path(name)
-        for base in self._bases:
+        for base in self._bases if path.is_absolute() else ():
             for root in (base.absolute(), base.resolve()):
                 if path.is_absolute() and path.is_relative_to(root):
                     path = path.relative_to(root)
@@ -164,6 +194,10 @@ class TableSource:
         return Resolved(
             self.root / ytid, f"no audio file named {escape_path(ytid)}.* or *[{escape_path(ytid)}]* below {folders}"
         )
+
+    @cached_property
+    def _links(self) -> FollowedLinks:
+        return FollowedLinks()
 
     @cached_property
     def _ytids(self) -> dict[Path, dict[str, str]]:

@@ -13,9 +13,12 @@ from jaxtyping import Bool, Int64, Num
 from torch import Tensor
 
 from solfa.data.batching.row_layout import Rows
-from solfa.data.sources.clip_source import ClipSource, anticipate_clips
-from solfa.data.stable_random import crop_start
+from solfa.data.sources.clip_group import Group, Told
+from solfa.data.stable_random import crop_starts
 from solfa.errors import StoreError
+
+_WIDE: dict[str, type[np.int64] | type[np.float32]] = {"u": np.int64, "i": np.int64, "f": np.float32}
+"""What an array becomes in a batch, by the kind of its numbers."""
 
 
 class RankShare(NamedTuple):
@@ -47,9 +50,8 @@ class Batch:
     """int64 codes or float32 latents; zero where `mask` is False."""
     segment_ids: Int64[Tensor, "B T"]
     """Number of the segment within its row, -1 for padding; attention can be limited to equal numbers."""
-    ids: tuple[str, ...]
-    captions: tuple[str | None, ...]
-    metadata: tuple[Mapping[str, Any], ...]
+    told: Told
+    """What is known about the clip of each segment."""
     num_frames: Int64[Tensor, "G"]
     """Frames of each segment, without padding."""
     clip_frames: Int64[Tensor, "G"]
@@ -70,6 +72,21 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.arrays)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The id of the clip that each segment is from."""
+        return self.told.ids
+
+    @property
+    def captions(self) -> tuple[str | None, ...]:
+        """The caption of each of these clips, read when you ask for it."""
+        return self.told.captions
+
+    @property
+    def metadata(self) -> tuple[Mapping[str, Any], ...]:
+        """The metadata of each of these clips, read when you ask for it."""
+        return self.told.metadata
 
     @property
     def is_padding(self) -> bool:
@@ -98,36 +115,24 @@ class Batch:
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
-def read_batch(source: ClipSource, share: RankShare) -> Batch:
+def read_batch(group: Group, share: RankShare) -> Batch:
     """Read one rank's share of a global batch."""
     part = share.part
-    anticipate_clips(source, part.clips.tolist())
-    arrays = _empty_arrays(source, part)
-    segment_ids = np.full((part.num_rows, part.num_columns), -1, np.int64)
-    starts = part.starts.copy()
-    clips = [source[index] for index in part.clips.tolist()]
-    previous_row, number = -1, 0
-    for g, (clip, row, column, count) in enumerate(
-        zip(clips, part.rows.tolist(), part.columns.tolist(), part.num_frames.tolist(), strict=True)
-    ):
-        if part.slacks[g]:
-            starts[g] += crop_start(share.seed, share.epoch, clip.id, int(part.slacks[g]))
-        number = number + 1 if row == previous_row else 0
-        previous_row = row
-        # numpy widens while it copies; torch would refuse uint16 arithmetic and warn about read-only memory.
-        arrays[row, column : column + count] = clip.array[starts[g] : starts[g] + count]
-        segment_ids[row, column : column + count] = number
+    clips = group(part.clips)
+    told, starts = Told(clips), part.starts
+    if part.slacks.any():
+        starts = starts + crop_starts(share.seed, share.epoch, told.ids, part.slacks)
+    windows = clips.windows(starts, starts + part.num_frames)
+    gaps = None if part.is_full else part.gaps()
     return Batch(
-        arrays=torch.from_numpy(arrays),
-        segment_ids=torch.from_numpy(segment_ids),
-        ids=tuple(clip.id for clip in clips),
-        captions=tuple(clip.caption for clip in clips),
-        metadata=tuple(clip.metadata for clip in clips),
-        num_frames=torch.tensor(part.num_frames),
-        clip_frames=torch.tensor([len(clip.array) for clip in clips], dtype=torch.int64),
+        arrays=torch.from_numpy(_join_windows(part, windows, gaps, clips.width())),
+        segment_ids=torch.from_numpy(_number_segments(part, gaps)),
+        told=told,
+        num_frames=torch.from_numpy(part.num_frames),
+        clip_frames=torch.from_numpy(part.clip_frames),
         starts=torch.from_numpy(starts),
-        rows=torch.tensor(part.rows),
-        columns=torch.tensor(part.columns),
+        rows=torch.from_numpy(part.rows),
+        columns=torch.from_numpy(part.columns),
         epoch=share.epoch,
         step=share.step,
         global_rows=share.global_rows,
@@ -135,9 +140,30 @@ def read_batch(source: ClipSource, share: RankShare) -> Batch:
     )
 
 
-def _empty_arrays(source: ClipSource, part: Rows) -> Num[np.ndarray, "B T W"]:
-    example = source[int(part.clips[0])].array  # all clips of a source are alike
-    dtypes = {"u": np.int64, "i": np.int64, "f": np.float32}
-    if example.dtype.kind not in dtypes or example.dtype == np.uint64:
-        raise StoreError(f"cannot batch arrays of {example.dtype}; expected integer codes or float latents")
-    return np.zeros((part.num_rows, part.num_columns, example.shape[1]), dtypes[example.dtype.kind])
+def _join_windows(
+    part: Rows, windows: list[Num[np.ndarray, "_"]], gaps: Int64[np.ndarray, "G"] | None, width: int
+) -> Num[np.ndarray, "B T W"]:
+    """Lay segments and padding end to end: that is what rows are, and one operation copies all of them."""
+    dtype = windows[0].dtype  # all clips of a source are alike
+    if dtype.kind not in _WIDE or dtype == np.uint64:
+        raise StoreError(f"cannot batch arrays of {dtype}; expected integer codes or float latents")
+    pieces = windows
+    if gaps is not None:
+        zeros = np.zeros(int(gaps.max()) * width, dtype)
+        padding = [zeros[:size] for size in (gaps * width).tolist()]
+        pieces = [piece for pair in zip(windows, padding, strict=True) for piece in pair]
+    # numpy widens while it copies; torch would refuse uint16 arithmetic and warn about read-only memory.
+    joined = np.concatenate(pieces, dtype=_WIDE[dtype.kind])
+    return joined.reshape(part.num_rows, part.num_columns, width)
+
+
+def _number_segments(part: Rows, gaps: Int64[np.ndarray, "G"] | None) -> Int64[np.ndarray, "B T"]:
+    """Write the number of its segment within the row to every frame, and -1 where there is none."""
+    if gaps is None and len(part.rows) == part.num_rows:
+        return np.zeros((part.num_rows, part.num_columns), np.int64)
+    numbers = np.arange(len(part.rows)) - np.searchsorted(part.rows, part.rows)
+    counts = part.num_frames
+    if gaps is not None:
+        numbers = np.stack([numbers, np.full_like(numbers, -1)], axis=1).ravel()
+        counts = np.stack([counts, gaps], axis=1).ravel()
+    return np.repeat(numbers, counts).reshape(part.num_rows, part.num_columns)

@@ -53,23 +53,23 @@ class ClipPlan:
     def batch(self, step: int) -> Rows:
         these = slice(int(self.begins[step]), int(self.ends[step]))
         clips = self.order[these]
-        whole = self.num_frames[clips]
+        count, whole = len(clips), self.num_frames[clips]
         width = int(whole.max()) if self.crop_frames is None else self.crop_frames
         num_frames = np.minimum(whole, width)
-        zeros = np.zeros(len(clips), np.int64)
-        starts, slacks = zeros, whole - num_frames if self.random_start else zeros
+        starts, slacks = np.zeros(count, np.int64), whole - num_frames
         if self.drawn_starts is not None:
             drawn = self.drawn_starts[these]
             starts, slacks = np.maximum(drawn, 0), np.where(drawn < 0, slacks, 0)
         return Rows(
-            num_rows=len(clips),
+            num_rows=count,
             num_columns=width,
             clips=clips,
             starts=starts,
-            slacks=slacks,
+            slacks=slacks if self.random_start else np.zeros(count, np.int64),
             num_frames=num_frames,
-            rows=np.arange(len(clips), dtype=np.int64),
-            columns=zeros,
+            clip_frames=whole,
+            rows=np.arange(count, dtype=np.int64),
+            columns=np.zeros(count, np.int64),
         )
 
 
@@ -109,6 +109,7 @@ class PackPlan:
             starts=begins - clip_begins,
             slacks=np.zeros(len(begins), np.int64),
             num_frames=np.diff(begins, append=stop),
+            clip_frames=self.ends[places] - clip_begins,
             rows=begins // self.row_frames - first_row,
             columns=begins % self.row_frames,
         )

@@ -17,7 +17,7 @@ In a loop with its own `DataLoader`, use the parts:
 
 import multiprocessing
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ from solfa.data.batching.epoch_plan import EpochPlan
 from solfa.data.batching.modes import Crop, Mode, Pack, Pad, plan_epoch
 from solfa.data.batching.prefetch import Prefetch
 from solfa.data.batching.row_layout import deal
+from solfa.data.sources.clip_group import grouping
 from solfa.data.sources.clip_source import ClipSource, WeightedSource, files_of_source
 from solfa.errors import ConfigError, SolfaError, StoreError
 from solfa.store.remote_files import RemoteFiles
@@ -61,10 +62,10 @@ class BatchDataset(Dataset[Batch]):
     """
 
     def __init__(self, source: ClipSource) -> None:
-        self._source = source
+        self._group = grouping(source)
 
     def __getitem__(self, share: RankShare) -> Batch:
-        return read_batch(self._source, share)
+        return read_batch(self._group, share)
 
 
 class _Answers(Dataset["Batch | SolfaError"]):
@@ -199,7 +200,7 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         prefetch = None if self._files is None else self._sampler.prefetch(self._files)
         try:
-            for batch in self._dataloader:
+            for batch in self._batches():
                 if isinstance(batch, SolfaError):
                     raise batch
                 self._sampler.advance_past(batch)
@@ -207,6 +208,12 @@ class Loader:
         finally:
             if prefetch is not None:
                 prefetch.close()
+
+    def _batches(self) -> Iterable[Batch | SolfaError]:
+        """Read the rest of the epoch; without workers, as the DataLoader does, but without its profiling."""
+        loader = self._dataloader
+        is_plain = loader.num_workers == 0 and not loader.pin_memory
+        return map(loader.dataset.__getitem__, self._sampler) if is_plain else loader
 
     @property
     def epoch(self) -> int:

@@ -15,7 +15,10 @@ from jaxtyping import Int64
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Segments, ordered by row and then by column, as parallel arrays (G of them)."""
+    """Segments, ordered by row and then by column, as parallel arrays (G of them).
+
+    The arrays but `clips` are made for this batch alone, so that its tensors can be views of them.
+    """
 
     num_rows: int
     num_columns: int
@@ -27,9 +30,21 @@ class Rows:
     slacks: Int64[np.ndarray, "G"]
     """How many frames later it may begin; the clip's own randomness decides on reading."""
     num_frames: Int64[np.ndarray, "G"]
+    clip_frames: Int64[np.ndarray, "G"]
+    """Frames of the whole clip."""
     rows: Int64[np.ndarray, "G"]
     columns: Int64[np.ndarray, "G"]
     """Where it begins in its row."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no row has padding."""
+        return bool(self.num_frames.sum() == self.num_rows * self.num_columns)
+
+    def gaps(self) -> Int64[np.ndarray, "G"]:
+        """Count the frames of padding between each segment and the next, or the end of the last row."""
+        begins = self.rows * self.num_columns + self.columns
+        return np.asarray(np.diff(begins, append=self.num_rows * self.num_columns) - self.num_frames)
 
 
 def deal(batch: Rows, rank: int, world_size: int) -> Rows:
@@ -40,6 +55,8 @@ def deal(batch: Rows, rank: int, world_size: int) -> Rows:
     processes exchange data in each, and no model has to handle an empty batch.
     """
     assert 0 <= rank < world_size
+    if world_size == 1:
+        return batch
     if rank >= batch.num_rows:
         return _padding(batch)
     size, extra = divmod(batch.num_rows, world_size)
@@ -53,6 +70,7 @@ def deal(batch: Rows, rank: int, world_size: int) -> Rows:
         starts=batch.starts[begin:end],
         slacks=batch.slacks[begin:end],
         num_frames=batch.num_frames[begin:end],
+        clip_frames=batch.clip_frames[begin:end],
         rows=batch.rows[begin:end] - first,
         columns=batch.columns[begin:end],
     )
@@ -60,14 +78,15 @@ def deal(batch: Rows, rank: int, world_size: int) -> Rows:
 
 def _padding(batch: Rows) -> Rows:
     """Remove all frames from the first segment of a batch; the name of its clip stays, because each row has one."""
-    nothing = np.zeros(1, np.int64)
+    starts, slacks, num_frames, rows, columns = np.zeros((5, 1), np.int64)
     return Rows(
         num_rows=1,
         num_columns=batch.num_columns,
         clips=batch.clips[:1],
-        starts=nothing,
-        slacks=nothing,
-        num_frames=nothing,
-        rows=nothing,
-        columns=nothing,
+        starts=starts,
+        slacks=slacks,
+        num_frames=num_frames,
+        clip_frames=batch.clip_frames[:1],
+        rows=rows,
+        columns=columns,
     )

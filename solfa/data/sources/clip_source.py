@@ -1,7 +1,7 @@
 """What the loader needs from a dataset; `solfa.store.dataset.Dataset` provides it, and so do arrays in memory."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -72,19 +72,9 @@ class WeightedSource(Protocol):
 class StoredSource(Protocol):
     """A source whose clips may be in object stores."""
 
-    def anticipate(self, indices: Sequence[int]) -> None:
-        """Get ready to read some clips: where they are far away, all at once."""
-        ...
-
     def remote_files(self) -> RemoteFiles | None:
         """Say which files of object stores the clips are in; None if all are here."""
         ...
-
-
-def anticipate_clips(source: ClipSource, indices: Sequence[int]) -> None:
-    """Let a source get ready, if it knows how to."""
-    if isinstance(source, StoredSource):
-        source.anticipate(indices)
 
 
 def files_of_source(source: ClipSource) -> RemoteFiles | None:

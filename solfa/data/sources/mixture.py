@@ -5,24 +5,21 @@ part's share is its weight; which clips come up twice or not at all is a pure fu
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
-from jaxtyping import Float64, Num
+from jaxtyping import Float64, Int64, Num
 
-from solfa.data.sources.clip_source import (
-    ClipSource,
-    DrawWeights,
-    SourceClip,
-    anticipate_clips,
-    files_of_source,
-)
+from solfa.data.sources.clip_group import ClipGroup, grouping
+from solfa.data.sources.clip_source import ClipSource, DrawWeights, SourceClip, files_of_source
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
 from solfa.store.remote_files import RemoteFiles, joined_files
+
+T = TypeVar("T")
 
 
 class Part(NamedTuple):
@@ -57,6 +54,47 @@ class MixedClip:
         return self.clip.metadata
 
 
+@final
+class MixedGroup:
+    """Clips of several sources, in any order."""
+
+    def __init__(self, groups: Sequence[ClipGroup], places: Sequence[Int64[np.ndarray, "_"]]) -> None:
+        self._groups = groups
+        self._places = places
+        """Which of all clips those of each group are."""
+
+    def windows(self, starts: Int64[np.ndarray, "G"], stops: Int64[np.ndarray, "G"]) -> list[Num[np.ndarray, "_"]]:
+        return self._merged(
+            group.windows(starts[places], stops[places])
+            for group, places in zip(self._groups, self._places, strict=True)
+        )
+
+    def width(self) -> int:
+        return next(group.width() for group, places in zip(self._groups, self._places, strict=True) if len(places))
+
+    def ids(self) -> list[str]:
+        return self._merged(
+            [mixed_id(number, clip_id) for clip_id in group.ids()] for number, group in enumerate(self._groups)
+        )
+
+    def captions(self) -> list[str | None]:
+        return self._merged(group.captions() for group in self._groups)
+
+    def metadata(self) -> list[Mapping[str, Any]]:
+        return self._merged(group.metadata() for group in self._groups)
+
+    def _merged(self, of_groups: Iterable[Sequence[T]]) -> list[T]:
+        found: dict[int, T] = {}
+        for places, values in zip(self._places, of_groups, strict=True):
+            found.update(zip(places.tolist(), values, strict=True))
+        return [found[place] for place in range(len(found))]
+
+
+def mixed_id(number: int, clip_id: str) -> str:
+    """Name a clip of the source with that number."""
+    return f"{number}:{clip_id}"
+
+
 class Mixture:
     """The clips of several sources as one source; a single source is passed through as it is."""
 
@@ -64,6 +102,7 @@ class Mixture:
         if not parts:
             raise ConfigError("mixture: expected at least one source, found none")
         self._sources = [part.source for part in parts]
+        self._groups = [grouping(source) for source in self._sources]
         self._starts = [0, *accumulate(len(source) for source in self._sources)]
         self.num_frames = np.concatenate([source.num_frames for source in self._sources])
         self.weights = _weights(parts)
@@ -79,15 +118,19 @@ class Mixture:
             return self._sources[0][index]
         number = bisect_right(self._starts, index) - 1
         clip = self._sources[number][index - self._starts[number]]
-        return MixedClip(f"{number}:{clip.id}", clip)
+        return MixedClip(mixed_id(number, clip.id), clip)
 
-    def anticipate(self, indices: Sequence[int]) -> None:
-        of_source: dict[int, list[int]] = {}
-        for index in indices:
-            number = bisect_right(self._starts, index) - 1
-            of_source.setdefault(number, []).append(index - self._starts[number])
-        for number, source in enumerate(self._sources):
-            anticipate_clips(source, of_source.get(number, []))
+    def group(self, indices: Int64[np.ndarray, "G"], /) -> ClipGroup:
+        if len(self._groups) == 1:
+            return self._groups[0](indices)
+        numbers = np.searchsorted(self._starts, indices, side="right") - 1
+        places = [np.flatnonzero(numbers == number) for number in range(len(self._groups))]
+        # Every source is asked, also for nothing: it lets go of what it has read for the group before.
+        groups = [
+            group(indices[these] - start)
+            for group, these, start in zip(self._groups, places, self._starts[:-1], strict=True)
+        ]
+        return MixedGroup(groups, places)
 
     def remote_files(self) -> RemoteFiles | None:
         return joined_files([(files_of_source(source), len(source)) for source in self._sources])

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from solfa.data.copies.shared_content import Leak, content_groups, find_leak
+from solfa.data.sources.clip_group import ClipGroup
 from solfa.data.sources.clip_source import ClipSource, DrawWeights, SourceClip
 from solfa.data.sources.columns import STORED_COLUMNS, ClipColumns
 from solfa.data.sources.dset import Dset, Source, Stage
@@ -88,8 +89,8 @@ class OpenedSource:
     def __getitem__(self, index: int, /) -> SourceClip:
         return self._mixture[index]
 
-    def anticipate(self, indices: Sequence[int]) -> None:
-        self._mixture.anticipate(indices)
+    def group(self, indices: Int64[np.ndarray, "G"], /) -> ClipGroup:
+        return self._mixture.group(indices)
 
     def remote_files(self) -> RemoteFiles | None:
         return self._mixture.remote_files()

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,8 @@ from jaxtyping import Int64, Num
 
 from solfa.audio.sources.metadata import find_caption
 from solfa.data.attributes import CAPTION
-from solfa.data.sources.clip_source import ClipSource, SourceClip, anticipate_clips, files_of_source
+from solfa.data.sources.clip_group import ClipGroup, grouping
+from solfa.data.sources.clip_source import ClipSource, SourceClip, files_of_source
 from solfa.data.table.clip_table import ClipTable
 from solfa.store.remote_files import RemoteFiles
 
@@ -84,12 +85,37 @@ class JoinedClip:
         return self.joined.metadata(self.index, self.clip.metadata)
 
 
+@final
+class JoinedGroup:
+    """Clips of a dataset, also described by rows of a table."""
+
+    def __init__(self, group: ClipGroup, joined: JoinedRows, indices: Sequence[int]) -> None:
+        self._group, self._joined, self._indices = group, joined, indices
+
+    def windows(self, starts: Int64[np.ndarray, "G"], stops: Int64[np.ndarray, "G"]) -> list[Num[np.ndarray, "_"]]:
+        return self._group.windows(starts, stops)
+
+    def width(self) -> int:
+        return self._group.width()
+
+    def ids(self) -> list[str]:
+        return self._group.ids()
+
+    def captions(self) -> list[str | None]:
+        own = zip(self._indices, self._group.captions(), strict=True)
+        return [self._joined.caption(index, caption) for index, caption in own]
+
+    def metadata(self) -> list[Mapping[str, Any]]:
+        own = zip(self._indices, self._group.metadata(), strict=True)
+        return [self._joined.metadata(index, metadata) for index, metadata in own]
+
+
 class JoinedClips:
     """A source of clips with the rows of a table; the order depends on the clips alone, whatever the rows say."""
 
     def __init__(self, source: ClipSource, joined: JoinedRows) -> None:
         assert len(source) == len(joined)
-        self._source, self._joined = source, joined
+        self._source, self._joined, self._group = source, joined, grouping(source)
 
     @property
     def digest(self) -> str:
@@ -105,8 +131,8 @@ class JoinedClips:
     def __getitem__(self, index: int, /) -> JoinedClip:
         return JoinedClip(self._source[index], self._joined, index)
 
-    def anticipate(self, indices: Sequence[int]) -> None:
-        anticipate_clips(self._source, indices)
+    def group(self, indices: Int64[np.ndarray, "G"], /) -> ClipGroup:
+        return JoinedGroup(self._group(indices), self._joined, indices.tolist())
 
     def remote_files(self) -> RemoteFiles | None:
         return files_of_source(self._source)

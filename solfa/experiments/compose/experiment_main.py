@@ -6,6 +6,7 @@ argv ──► check ──► Hydra ──► XP: the composed settings, what d
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,11 @@ class ExperimentMain(DoraMain):
             unknown = unknown_keys(argv, plain(base), self._groups)
             check_group_names(unknown, self._groups)
             # The pydantic model may know keys that the files do not mention; it gets its say below.
-            composed = self.compose_values([f"++{text}" if text in unknown else text for text in argv])
+            composed = (
+                deepcopy(base)  # in a tenth of the time that it takes to compose the same files again
+                if all(text.startswith(tuple(f"{group}=" for group in self._groups)) for text in argv)
+                else self.compose_values([f"++{text}" if text in unknown else text for text in argv])
+            )
             xp = self.make_xp(argv, composed, [*chosen, *self.difference(base, composed)])
         if unknown:
             self._check_unknown(xp, unknown, base)

@@ -2,12 +2,15 @@
 
 import os
 import shutil
+from pathlib import PurePosixPath
 
 import pytest
 from hostile import encoded, tone
 
+from solfa.audio.file_types import extension
 from solfa.audio.probe import probe
 from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.folder_walk import walk
 from solfa.audio.sources.location import locate_recording
 from solfa.errors import ConfigError
 
@@ -100,6 +103,21 @@ def test_broken_sidecar_is_reported_and_the_audio_kept(tmp_path, content, reason
     (recording,) = open_source(tmp_path).recordings()
     assert recording.error is None and recording.caption == "still here"
     assert recording.metadata["sidecar_error"].startswith(reason)
+
+
+def test_what_lies_beside_is_found_in_any_spelling_that_the_file_system_takes_for_the_same(tmp_path):
+    write(tmp_path, "a.b.wav", "Ä.wav", "upper.wav", "alone.wav")
+    write(tmp_path, "a.b.txt", "Ä.txt", "UPPER.TXT", content=b"hello")
+    may_have = {found.name: found.has_sidecars for found in walk(tmp_path)}
+    assert may_have == {"a.b.wav": True, "Ä.wav": True, "upper.wav": True, "alone.wav": False}
+    captions = {recording.key: recording.caption for recording in open_source(tmp_path).recordings()}
+    upper = "hello" if (tmp_path / "upper.txt").exists() else None  # on a file system that ignores case
+    assert captions == {"a.b.wav": "hello", "Ä.wav": "hello", "upper.wav": upper, "alone.wav": None}
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.b.FLAC", "a", ".wav", "d.x/a", "d/a.Mp3", "a b.ogg"])
+def test_the_extension_of_a_name_is_what_pathlib_says(name):
+    assert extension(name) == PurePosixPath(name).suffix.lower()
 
 
 def test_sidecar_that_is_a_fifo_does_not_block(tmp_path):

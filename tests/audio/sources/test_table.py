@@ -9,6 +9,7 @@ from hostile import encoded, tone
 from solfa.audio.probe import probe
 from solfa.audio.sources.choice import open_source
 from solfa.audio.sources.location import locate_recording
+from solfa.audio.sources.table import FollowedLinks
 from solfa.errors import ConfigError
 
 WAV = encoded(tone(100))
@@ -167,3 +168,18 @@ def test_metadata_is_strict_json(tmp_path):
     (recording,) = recordings(write(tmp_path / "t.jsonl", content))
     assert recording.metadata == {"path": "x.wav", "a": None, "b": [None], "c": "?", "d": {"e": None}}
     json.dumps(recording.metadata, allow_nan=False).encode()
+
+
+def test_links_that_are_remembered_lead_where_they_lead(tmp_path):
+    (tmp_path / "real/deep").mkdir(parents=True)
+    (tmp_path / "real/deep/a.wav").write_bytes(WAV)
+    (tmp_path / "folder").symlink_to("real/deep")
+    (tmp_path / "real/b.wav").symlink_to("deep/a.wav")
+    (tmp_path / "real/dangling.wav").symlink_to("nowhere.wav")
+    (tmp_path / "loop").symlink_to("loop")
+    links = FollowedLinks()
+    names = "real/deep/a.wav", "folder/a.wav", "folder/../b.wav", "real/b.wav", "real/dangling.wav", "real/missing.wav"
+    for name in (*names, "real/..", "real/.", "missing/../real/b.wav", ".", "real/deep", "folder", *names):
+        assert links.follow(tmp_path / name) == (tmp_path / name).resolve(), name
+    with pytest.raises((RuntimeError, OSError)):
+        links.follow(tmp_path / "loop")

@@ -1,17 +1,25 @@
 import dataclasses
 import pickle
+from collections import Counter
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
 from solfa.data.batching.collation import Batch
 from solfa.data.batching.loader import make_loader
 from solfa.data.batching.modes import Crop, Pack, Pad
-from solfa.data.sources.clip_source import MemoryClip, MemoryClips
+from solfa.data.sources.clip_source import ClipSource, MemoryClip, MemoryClips
+from solfa.data.sources.mixture import Mixture, Part
 from solfa.data.stable_random import crop_start
+from solfa.data.table.clip_table import ClipTable
+from solfa.data.table.joined_clips import JoinedClips, JoinedRows
 from solfa.errors import StoreError
+from solfa.store.dataset import open_dataset
 from tests.data.segments import segments_of
+from tests.data.stored import Described, store
 
 
 def first_batch(clips: MemoryClips, mode: Crop | Pad | Pack) -> Batch:
@@ -117,3 +125,58 @@ def test_a_rank_without_rows_reads_one_of_padding_in_the_form_of_the_others() ->
     assert padding.num_frames.tolist() == [0] and [len(segment.array) for segment in segments_of(padding)] == [0]
     assert (padding.ids, padding.captions, padding.metadata) == (real.ids, real.captions, real.metadata)
     assert (padding.global_rows, padding.global_frames) == (real.global_rows, real.global_frames) == (1, 2)
+
+
+def written_out(source: ClipSource, batch: Batch) -> tuple[list[Any], ...]:
+    """The slow definition of a batch: one frame and one clip at a time, from where the batch says they are."""
+    arrays = torch.zeros_like(batch.arrays)
+    segment_ids = torch.full(batch.arrays.shape[:2], -1)
+    by_id = {source[index].id: source[index] for index in range(len(source))}
+    numbers: Counter[int] = Counter()
+    places = (batch.rows, batch.columns, batch.num_frames, batch.starts)
+    for clip_id, row, column, count, start in zip(batch.ids, *(place.tolist() for place in places), strict=True):
+        for frame in range(count):
+            arrays[row, column + frame] = torch.tensor(by_id[clip_id].array[start + frame].tolist())
+            segment_ids[row, column + frame] = numbers[row]
+        numbers[row] += 1
+    clips = [by_id[clip_id] for clip_id in batch.ids]
+    told = [(clip.caption, clip.metadata, len(clip.array)) for clip in clips]
+    return arrays.tolist(), segment_ids.tolist(), told
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> list[ClipSource]:
+    """Sources that find clips together, each in its own way."""
+    folder = tmp_path_factory.mktemp("sources")
+    described = [
+        Described(f"{index}.wav", 3 + 5 * (index % 4), "a bell" if index % 3 else None, {"index": index})
+        for index in range(7)
+    ]
+    dataset = open_dataset(store(folder / "one.solfa", described))  # three shards
+    checked = open_dataset(store(folder / "two.solfa", described[:3], seed=1), verify="once")
+    texts = pa.chunked_array([['{"caption": "from a table"}', '{"bpm": 90}']])
+    joined = JoinedClips(dataset, JoinedRows(ClipTable(path="t.csv", key="k"), texts, np.arange(7) % 3 - 1))
+    mixed = Mixture([Part(dataset.select([5, 0, 3])), Part(checked), Part(joined)])
+    return [dataset, dataset.select(np.arange(6, -1, -2)), joined, mixed]
+
+
+@pytest.mark.parametrize(
+    "mode", [Crop(num_frames=7, batch_size=6), Pad(batch_size=5), Pack(num_frames=11, batch_size=4)], ids=str
+)
+def test_clips_read_together_are_what_each_of_them_is_alone(mode: Crop | Pad | Pack, sources: list[ClipSource]) -> None:
+    for source in sources:
+        seen: list[str] = []
+        for batch in make_loader(source, mode):
+            arrays, segment_ids, told = written_out(source, batch)
+            assert batch.arrays.tolist() == arrays and batch.segment_ids.tolist() == segment_ids
+            found = zip(batch.captions, batch.metadata, batch.clip_frames.tolist(), strict=True)
+            assert list(found) == told
+            seen += batch.ids
+        assert set(seen) == {source[index].id for index in range(len(source))}
+
+
+def test_what_is_known_about_clips_is_read_when_somebody_asks_and_before_a_batch_is_pickled(clips: MemoryClips) -> None:
+    batch = first_batch(clips, Pad(batch_size=3))
+    assert not {"ids", "captions", "metadata"} & vars(batch.told).keys()
+    copy = pickle.loads(pickle.dumps(batch))
+    assert vars(copy.told) == {"ids": batch.ids, "captions": batch.captions, "metadata": batch.metadata}

@@ -138,3 +138,10 @@ def test_a_run_does_not_begin_where_a_link_leads_what_it_writes_elsewhere(main, 
             main.start(xp)
         assert link.is_symlink() and file.read_text() == "precious" and not list(folder.iterdir())
         shutil.rmtree(xp.folder)
+
+
+def test_files_that_are_chosen_and_not_changed_are_composed_as_always(main):
+    for argv in ([], ["solver=lm/debug"], ["solver=lm/debug", "dset=bark"]):
+        xp = main.compose(argv)
+        assert xp.cfg == main.compose_values(argv)
+        assert xp.cfg is not main.compose(argv).cfg and xp.cfg is not main.compose_base(argv)[0]
