@@ -85,7 +85,7 @@ def assert_same(found: list[GlobalBatch], expected: list[GlobalBatch]) -> None:
         assert same, f"the arrays differ in step {left.position}"
 
 
-@pytest.mark.parametrize(("mode", "with_workers"), zip(MODES, WITH_WORKERS, strict=True), ids=str)
+@pytest.mark.parametrize(("mode", "with_workers"), [*zip(MODES, WITH_WORKERS, strict=True)], ids=str)
 def test_global_batches_are_the_same_for_every_world_size_and_number_of_workers(
     clips: MemoryClips, mode: Modes, with_workers: tuple[int, int]
 ) -> None:
