@@ -19,6 +19,7 @@ from solfa.store.shard_writer import Outcome
 from tests.conftest import write_tone
 
 runner = CliRunner()
+ONE_ENCODER = ("--num-encoders", 1, "--num-workers", 0)
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +93,14 @@ def test_version_is_told(solfa_main):
 @pytest.mark.slow
 def test_encode_reports_what_it_did_and_why_clips_failed(audio_folder, tmp_path, solfa_main):
     (audio_folder / "broken.wav").write_bytes(b"nothing")
-    code, output = solfa_main("encode", audio_folder, tmp_path / "d.solfa", "--codec", "mulaw", "--num-workers", 0)
+    (audio_folder / "voice/a.json").write_text("{")
+    code, output = solfa_main("encode", audio_folder, tmp_path / "d.solfa", "--codec", "mulaw", *ONE_ENCODER)
     assert code == 0, output
     assert re.search(r"clips\s+9 \(10 tried in this run\)", output)
     assert re.search(r"failed\s+1", output)
     assert "failed broken.wav: " in output
     assert re.search("resampled .*1 from 44.1 kHz", output) and re.search("mixed down .*1 recording to mono", output)
+    assert re.search(r"voice/a\.wav: \.json: not a JSON object", output), "a side-car that cannot be read"
     assert f"solfa inspect {tmp_path / 'd.solfa'}" in output, "what to do next"
 
 
@@ -114,15 +117,8 @@ def test_after_encoding_latents_a_model_of_latents_is_named(solfa_main, audio_fo
 def test_a_run_that_only_adds_a_failed_recording_tells_no_speed_of_zero(tmp_path, solfa_main):
     (tmp_path / "only").mkdir()
     (tmp_path / "only" / "broken.wav").write_bytes(b"nothing")
-    code, output = solfa_main("encode", tmp_path / "only", tmp_path / "d.solfa", "--codec", "mulaw")
+    code, output = solfa_main("encode", tmp_path / "only", tmp_path / "d.solfa", "--codec", "mulaw", *ONE_ENCODER)
     assert code == 1 and "0.0x" not in output and "failed broken.wav" in output
-
-
-@pytest.mark.slow
-def test_a_side_car_that_cannot_be_read_is_told(audio_folder, tmp_path, solfa_main):
-    (audio_folder / "voice/a.json").write_text("{")
-    code, output = solfa_main("encode", audio_folder, tmp_path / "d.solfa", "--codec", "mulaw", "--num-workers", 0)
-    assert code == 0 and "1 recording" in output and re.search(r"voice/a\.wav: \.json: not a JSON object", output)
 
 
 def test_status_counts_recordings_that_failed(tmp_path, solfa_main):
@@ -138,7 +134,7 @@ def test_status_counts_recordings_that_failed(tmp_path, solfa_main):
 def test_failed_clips_are_counted_by_status_and_tried_again_when_asked(dataset, audio_folder, solfa_main):
     assert re.search(r"1 failed clip .*--retry-failed", solfa_main("status", dataset)[1])
     write_tone(audio_folder / "broken.wav", 0.2, 8000)
-    assert solfa_main("encode", audio_folder, dataset, "--retry-failed")[0] == 0
+    assert solfa_main("encode", audio_folder, dataset, "--retry-failed", *ONE_ENCODER)[0] == 0
     assert "retry" not in solfa_main("status", dataset)[1]
 
 
@@ -187,7 +183,7 @@ def test_what_is_for_repairing_is_refused_without_it(dataset, solfa_main):
 @pytest.mark.slow
 def test_verify_encodes_a_damaged_shard_again(audio_folder, tmp_path, solfa_main, digest):
     dest = tmp_path / "d.solfa"
-    solfa_main("encode", audio_folder, dest, "--codec", "mulaw", "--num-encoders", 1, "--num-workers", 0)
+    solfa.encode(audio_folder, dest, codec=solfa.load_codec("mulaw"))
     clean = digest(dest)
     (data,) = (dest / "data").iterdir()
     data.write_bytes(b"")

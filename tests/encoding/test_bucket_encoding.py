@@ -91,8 +91,7 @@ def test_a_killed_command_is_finished_by_the_next_one(
     killed = solfa_command("encode", audio_folder, dest, *arguments, SOLFA_CRASH_AT="put:after#6")
     assert killed.returncode in (-signal.SIGKILL, 1), killed.stderr
     assert "solfa-tests-secret" not in killed.stderr + killed.stdout
-    done = solfa_command("encode", audio_folder, dest, *arguments)
-    assert done.returncode == 0, done.stderr
+    encode(audio_folder, dest, codec=load_codec(MULAW), segment_seconds=1.0)
     encode(audio_folder, tmp_path / "local.solfa", codec=load_codec(MULAW), segment_seconds=1.0)
     assert objects(dest) == digest(tmp_path / "local.solfa")
 

@@ -78,7 +78,7 @@ def _block_diagonal(name: str, own: torch.Tensor, like: torch.Tensor) -> torch.T
 def test_left_stays_left_from_recordings_to_generated_clips(tmp_path: Path) -> None:
     write_two_sided(tmp_path / "audio")
     codec = separate_sides(tmp_path / "codec")
-    solfa.encode(tmp_path / "audio", tmp_path / "d.solfa", codec=str(codec))
+    solfa.encode(tmp_path / "audio", tmp_path / "d.solfa", codec=solfa.load_codec(str(codec)))
     dataset = solfa.open_dataset(tmp_path / "d.solfa")
     quiet = solfa.load_codec(str(codec)).encode(torch.zeros(1, 2, RATE // 2)).array[0].numpy()
     for clip in dataset:

@@ -1,12 +1,12 @@
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from solfa.xp.state_file import read_state
+from tests.forked import launcher_variables
+from tests.ready_process import ReadyProcess
 from tests.solvers.conftest import same_run
 
 ROOT = Path(__file__).parents[2]
@@ -17,18 +17,16 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(ready: ReadyProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train with one process and with two, without a break (`1`, `2`) and with SIGKILLs on the way (`1-killed`)."""
     folder = tmp_path_factory.mktemp("trained")
     runs = [(folder / f"{size}", size, 0) for size in KILLS]
     runs += [(folder / f"{size}-killed", size, kills) for size, kills in KILLS.items()]
-    command = [sys.executable, "-m", "tests.integration.train_driver", json.dumps(runs, default=str)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
-        environment.pop(name, None)
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    hits = json.loads(done.stdout.splitlines()[-1])[len(KILLS) :]
+    environment = {name: value for name, value in os.environ.items() if name not in launcher_variables(0, 1, 0)}
+    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = ready.start(json.dumps(runs, default=str), module="tests.integration.train_driver", **environment)
+    assert done.wait(600) == 0, done.output  # the time is only against hanging
+    hits = json.loads(done.output.splitlines()[-1])[len(KILLS) :]
     assert min(hits) >= 3, f"kills that hit a run within its training: {hits}"
     return folder
 

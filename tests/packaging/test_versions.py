@@ -72,6 +72,7 @@ def test_the_hooks_format_with_the_ruff_of_the_tests() -> None:
 def test_what_the_workflows_call_exists() -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     commands = [step["run"] for step in steps() if "run" in step]
+    commands.append((ROOT / ".ci/run").read_text(encoding="utf-8"))
     assert {target for command in commands for target in re.findall(r"\bmake ([\w-]+)", command)} <= targets
     folders = {folder for command in commands for folder in re.findall(r"\btests/\w+", command)}
     assert folders and all((ROOT / folder).is_dir() for folder in folders)

@@ -71,6 +71,14 @@ def recordings(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def plain(recordings, tmp_path_factory):
+    """The report and the digest of a run without any executor."""
+    dest = tmp_path_factory.mktemp("plain") / "plain.solfa"
+    report = solfa.encode(recordings, dest, codec=solfa.load_codec(CODEC), segment_seconds=4, batch_seconds=8)
+    return report, tree_digest(dest)
+
+
 def encode(source, dest, executor, monkeypatch):
     def choose(*arguments, **more):
         return replace_executor(choose_workforce(*arguments, **more), executor)
@@ -91,13 +99,12 @@ def replace_executor(chosen: Workforce, executor: HereExecutor) -> Workforce:
     [(), (4, 9, 2), pytest.param((1,), marks=pytest.mark.slow), pytest.param((12, 3), marks=pytest.mark.slow)],
     ids=str,
 )
-def test_encoders_that_are_lost_and_started_again_change_nothing(recordings, tmp_path, monkeypatch, lost_after):
-    plain = solfa.load_codec(CODEC)
-    expected = solfa.encode(recordings, tmp_path / "plain.solfa", codec=plain, segment_seconds=4, batch_seconds=8)
+def test_encoders_that_are_lost_and_started_again_change_nothing(recordings, plain, tmp_path, monkeypatch, lost_after):
+    expected, digest = plain
     executor = HereExecutor(*lost_after)
     report = encode(recordings, tmp_path / "lost.solfa", executor, monkeypatch)
     assert len(committed_shards(tmp_path / "lost.solfa")) > 2
-    assert tree_digest(tmp_path / "lost.solfa") == tree_digest(tmp_path / "plain.solfa")
+    assert tree_digest(tmp_path / "lost.solfa") == digest
     assert report.new_clips == expected.new_clips == expected.clips + expected.failed
     assert report.new_seconds == pytest.approx(expected.new_seconds)
     assert [failed.id for failed in report.failures] == ["take99.wav"]

@@ -102,7 +102,8 @@ def same_weights(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-@pytest.mark.parametrize("kind", ["lm", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("flow", "mot"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_interrupted_run_with_an_adapter_equals_one_that_was_not(
     tasks: Mapping[str, Task], tmp_path: Path, kind: str
 ) -> None:

@@ -81,7 +81,8 @@ def test_it_learns_to_reconstruct(tones: Path, tmp_path: Path) -> None:
     assert 1 <= after["perplexity_q1"] <= 8
 
 
-@pytest.mark.parametrize("kind", ["rvq", pytest.param("gaussian", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["rvq", "gaussian"])
 def test_run_with_two_optimisers_interrupted_and_resumed_equals_an_unbroken_one(
     tones: Path, tmp_path: Path, kind: str
 ) -> None:

@@ -194,7 +194,8 @@ def test_a_model_without_texts_is_trained_and_judged_as_if_there_were_none(world
     assert losses_of(tmp_path / "captioned") == pytest.approx(losses_of(tmp_path / "silent"), rel=1e-5)
 
 
-@pytest.mark.parametrize(("cache", "stop"), [("memory", 5), pytest.param("folder", 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("cache", "stop"), [("memory", 5), ("folder", 2)])
 def test_an_interrupted_run_equals_an_unbroken_one_wherever_captions_are_kept(
     world: World, tmp_path: Path, cache: str, stop: int
 ) -> None:
@@ -205,7 +206,9 @@ def test_an_interrupted_run_equals_an_unbroken_one_wherever_captions_are_kept(
     assert (cache == "folder") == any((tmp_path / "cache").rglob("*.safetensors"))
 
 
-@pytest.mark.parametrize("begins", [True, False], ids=["with a first token", "without one"])
+@pytest.mark.parametrize(
+    "begins", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["with a first token", "without one"]
+)
 def test_keeping_the_graph_of_the_texts_gives_the_same_losses(world: World, tmp_path: Path, begins: bool) -> None:
     base = world.base
     if not begins:

@@ -1,5 +1,6 @@
 """An export that was killed is finished by repeating it; a folder that holds anything else is left alone."""
 
+import json
 import os
 import signal
 import subprocess
@@ -19,12 +20,18 @@ from solfa.store.layout import committed_shards, create_info, plan_parts
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, write_plan_part
 
 SCRIPT = """
-import sys
+import json, os, sys
 from pathlib import Path
 from solfa.store.dataset import open_dataset
 from solfa.store.export.dataset_export import export_dataset
 from solfa.store.export.format_names import ExportFormat, PartLimits
-export_dataset(open_dataset(sys.argv[1]), Path(sys.argv[2]), ExportFormat(sys.argv[3]), limits=PartLimits(max_clips=4))
+for dest, format, crash in json.loads(sys.argv[2]):
+    child = os.fork()
+    if not child:
+        os.environ["SOLFA_CRASH_AT"] = crash
+        export_dataset(open_dataset(sys.argv[1]), Path(dest), ExportFormat(format), limits=PartLimits(max_clips=4))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 LIMITS = PartLimits(max_clips=4)
 CRASHES = [
@@ -43,16 +50,19 @@ def tree(root: Path) -> dict[str, bytes | None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("format", "crash"), CRASHES)
-def test_a_killed_export_is_finished_by_repeating_it(codes: Dataset, format: str, crash: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", SCRIPT, str(codes.path), str(tmp_path / "killed"), format]
-    killed = subprocess.run(command, env={**os.environ, "SOLFA_CRASH_AT": crash}, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    with pytest.raises(StoreError, match="`solfa export` again"):
-        import_legacy(tmp_path / "killed", tmp_path / "y.solfa")
-    export_dataset(codes, tmp_path / "killed", ExportFormat(format), limits=LIMITS)
-    export_dataset(codes, tmp_path / "whole", ExportFormat(format), limits=LIMITS)
-    assert tree(tmp_path / "killed") == tree(tmp_path / "whole")
+def test_a_killed_export_is_finished_by_repeating_it(codes: Dataset, tmp_path: Path) -> None:
+    runs = [(str(tmp_path / f"killed{place}"), *crash) for place, crash in enumerate(CRASHES)]
+    command = [sys.executable, "-c", SCRIPT, str(codes.path), json.dumps(runs)]
+    killed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    assert [int(code) for code in killed.stdout.split()] == [-signal.SIGKILL] * len(runs)
+    for place, format, crash in runs:
+        with pytest.raises(StoreError, match="`solfa export` again"):
+            import_legacy(place, tmp_path / "y.solfa")
+        export_dataset(codes, Path(place), ExportFormat(format), limits=LIMITS)
+        whole = tmp_path / format
+        if not whole.exists():
+            export_dataset(codes, whole, ExportFormat(format), limits=LIMITS)
+        assert tree(Path(place)) == tree(whole), (format, crash)
 
 
 @pytest.mark.parametrize("format", ExportFormat)
