@@ -15,7 +15,7 @@ from solfa.store.dataset import open_dataset
 from tests.integration.commands import run, solfa_here
 from tests.integration.conftest import Solfa
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.learning]
 BOUND_DB = 3.0
 """Reached after ten seconds of training (about 9 dB), and far above what a codec gives that has learned nothing."""
 

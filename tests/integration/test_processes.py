@@ -199,7 +199,7 @@ def test_pre_encode_stops_after_the_batch_it_is_in_and_the_same_command_continue
     collections = [{"id": "x", "path": str(several_shards)}]
     data.write_text(json.dumps({"dataset_type": "audio_dir", "datasets": collections}))
     settings = {"pretrained_name": "solfa_24khz", "is_discrete": True, "dataset_config": str(data), "num_workers": 1}
-    settings |= {"sample_size": 240_000, "limit_batches": 16}
+    settings |= {"sample_size": 120_000, "limit_batches": 16}
     clean, out = ({**settings, "output_path": str(tmp_path / name)} for name in ("clean", "out"))
     pre_encode(parse_pre_encode(clean))
     run = ready.start("pre-encode", *(f"{name}={value}" for name, value in out.items()))
