@@ -99,7 +99,8 @@ def measure_kad(
 
 
 def _sums(reference: EmbeddedSet, other: EmbeddedSet, bandwidth: float) -> KernelSums:
-    return kernel_sums(reference.frames, reference.owners, other.frames, other.owners, bandwidth)
+    copies = np.array(reference.keys)[:, None] == np.array(other.keys)
+    return kernel_sums(reference.frames, reference.owners, other.frames, other.owners, bandwidth, copies)
 
 
 def _discrepancy(sums: KernelSums) -> float:

@@ -9,7 +9,7 @@ Everything is computed in float64.
 """
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
 KAD_SCALE = 100.0
@@ -64,6 +64,8 @@ class KernelSums:
 
     Pairs within one recording are left out: they are alike for another reason than that they come from one set, and
     with them two halves of one collection would seem to differ. With one frame a recording it is all pairs i != j.
+    For the same reason `copies` leaves out pairs of a recording and its own copy in the other set; with them, decoded
+    recordings would seem nearer to the originals than these are to each other.
     """
 
     def __init__(
@@ -73,8 +75,10 @@ class KernelSums:
         across: Float[np.ndarray, "R G"],
         reference_frames: Int[np.ndarray, " R"],
         generated_frames: Int[np.ndarray, " G"],
+        copies: Bool[np.ndarray, "R G"] | None = None,
     ) -> None:
         self.across = across
+        self.copies = np.zeros(across.shape, np.bool_) if copies is None else copies
         self.reference, self.generated = _without_diagonal(reference), _without_diagonal(generated)
         self.reference_frames = reference_frames.astype(np.float64)
         self.generated_frames = generated_frames.astype(np.float64)
@@ -84,11 +88,12 @@ class KernelSums:
         ours = reference_times * self.reference_frames
         theirs = generated_times * self.generated_frames
         pairs, other_pairs = (np.square(frames.sum()) - np.square(frames).sum() for frames in (ours, theirs))
-        if pairs <= 0.0 or other_pairs <= 0.0:
+        pairs_between = ours.sum() * theirs.sum() - ours @ self.copies @ theirs
+        if min(pairs, other_pairs, pairs_between) <= 0.0:
             return float("nan")
         within = reference_times @ self.reference @ reference_times / pairs
         other = generated_times @ self.generated @ generated_times / other_pairs
-        between = reference_times @ self.across @ generated_times / (ours.sum() * theirs.sum())
+        between = reference_times @ np.where(self.copies, 0.0, self.across) @ generated_times / pairs_between
         return float(within + other - 2.0 * between)
 
     def between_halves(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
@@ -108,6 +113,7 @@ def kernel_sums(
     generated: Float[np.ndarray, "m D"],
     generated_owners: Int[np.ndarray, " m"],
     bandwidth: float,
+    copies: Bool[np.ndarray, "R G"] | None = None,
 ) -> KernelSums:
     """Sum a Gaussian kernel over the frames of each pair of recordings; owners count up from 0."""
     gamma = 1.0 / (2.0 * bandwidth**2)
@@ -117,6 +123,7 @@ def kernel_sums(
         _block_sums(reference, reference_owners, generated, generated_owners, gamma),
         np.bincount(reference_owners),
         np.bincount(generated_owners),
+        copies,
     )
 
 

@@ -54,6 +54,27 @@ def test_intervals_of_one_distribution_cover_zero(frames):
     assert kad_hits >= 10 and fad_hits >= 9
 
 
+def test_a_recording_is_not_compared_with_its_own_copy():
+    rng = np.random.default_rng(0)
+    owners = np.repeat(np.arange(6), [1, 2, 3, 1, 2, 2])
+    x = rng.normal(size=(6, 3))[owners] + 0.3 * rng.normal(size=(11, 3))
+    y = x + 0.5
+    copies, bandwidth = np.eye(6, dtype=np.bool_), median_distance(x)
+    times = np.array([1.0, 0, 2, 1, 1, 1]), np.array([0.0, 1, 1, 2, 1, 1])
+
+    def mean_kernel(one, other, weights, other_weights):
+        pairs = [(i, j) for i in range(11) for j in range(11) if owners[i] != owners[j]]
+        kernel = [np.exp(-((one[i] - other[j]) ** 2).sum() / (2 * bandwidth**2)) for i, j in pairs]
+        return np.average(kernel, weights=[weights[owners[i]] * other_weights[owners[j]] for i, j in pairs])
+
+    within = mean_kernel(x, x, times[0], times[0]) + mean_kernel(y, y, times[1], times[1])
+    sums = kernel_sums(x, owners, y, owners, bandwidth, copies)
+    assert sums.discrepancy(*times) == pytest.approx(within - 2 * mean_kernel(x, y, *times), abs=1e-12)
+    alone = np.ones(6), np.ones(6)
+    assert kernel_sums(x, owners, x, owners, bandwidth, copies).discrepancy(*alone) == pytest.approx(0, abs=1e-12)
+    assert kernel_sums(x, owners, x, owners, bandwidth).discrepancy(*alone) < -0.01
+
+
 def test_too_few_recordings_have_no_interval():
     assert np.isnan(interval_of(1.0, np.full(10, np.nan))).all()
     assert np.isnan(split_floor(3, lambda one, other: 0.0, 4, seed=0))
