@@ -7,6 +7,9 @@ from torch import Tensor
 from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.models.conditioners.learnt_words import LearntWordConditioner, LearntWordsConfig, terms_of
+from solfa.models.conditioners.set import ConditionsConfig
+from solfa.models.lm.conditioned import build_conditioned_lm
+from solfa.models.lm.network import CodecLMConfig, inputs_and_targets
 from solfa.xp.state_file import load_module
 
 CAPTIONS = ("slow piano in A minor, 80 bpm", "a fast tune in C# minor, 120 bpm", None)
@@ -97,3 +100,41 @@ def test_long_texts_are_cut_with_a_warning(caplog: pytest.LogCaptureFixture) -> 
     for _ in range(2):
         assert part.tokenize(["slow fast slow"])["rows"].shape[1] == 2
     assert caplog.text.count("more than 2 words") == 1
+
+
+@pytest.mark.learning
+def test_a_model_learns_words_their_neighbours_and_numbers_between_those_it_was_shown() -> None:
+    """The note before `minor` decides the first code and the number the second; odd numbers were never shown."""
+
+    def captions(bpms: range) -> list[str]:
+        return [f"a tune in {note} minor, {bpm} bpm" for note in "ABCD" for bpm in bpms]
+
+    def codes(texts: list[str]) -> Tensor:
+        first = [4 * ("ABCD".index(text.split()[3])) for text in texts]
+        return torch.tensor(
+            [[[note], [(int(text.split()[5]) - 80) // 10]] for note, text in zip(first, texts, strict=True)]
+        )
+
+    torch.manual_seed(0)
+    words = {"kind": "learnt_words", "fuse": "sum"}
+    config = CodecLMConfig(dim=32, num_layers=1, num_heads=2, ffn_dim=32)
+    taught, asked = captions(range(80, 160, 2)), captions(range(81, 159, 2))
+    conditions = ConditionsConfig.model_validate({"conditioners": {"description": words}})
+    model = build_conditioned_lm(config, conditions, 2, 16, lambda column: taught)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+
+    def logits(texts: list[str]) -> tuple[Tensor, Tensor]:
+        wanted = codes(texts)
+        mask = torch.ones(len(texts), 1, dtype=torch.bool)
+        laid = inputs_and_targets(wanted, mask, model.lm.layout(1), model.lm.special)
+        scores = model(laid.inputs, model.conditioners.tokenize([{"description": text} for text in texts]))
+        return torch.stack([scores[:, 0, 0], scores[:, 1, 1]], dim=1), wanted[:, :, 0]
+
+    for _ in range(200):
+        scores, wanted = logits(taught)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(scores.flatten(0, 1), wanted.flatten()).backward()
+        optimizer.step()
+    scores, wanted = logits(asked)
+    right = (scores.argmax(dim=2) == wanted).double().mean(dim=0).tolist()
+    assert right[0] == 1.0 and right[1] > 0.9
