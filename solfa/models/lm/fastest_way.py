@@ -70,12 +70,7 @@ def choice_file(layout: WeightLayout, kernel: str) -> Path:
 
 
 def choose_way(seconds: Seconds) -> Way:
-    """Choose the way that is nearest to the fastest one, over all numbers of rows.
-
-    >>> from solfa.models.lm.fastest_way import choose_way
-    >>> choose_way({"kernel": (1.0, 4.0), "torch": (3.0, 3.0)})
-    'kernel'
-    """
+    """Choose the way that is nearest to the fastest one, over all numbers of rows."""
     best = [min(times) for times in zip(*seconds.values(), strict=True)]
     return min(seconds, key=lambda way: sum(mine / least for mine, least in zip(seconds[way], best, strict=True)))
 
