@@ -48,7 +48,7 @@ def find_run(xps_dir: Path, signature: str) -> Path:
 
 def is_askable(record: ExperimentRecord) -> bool:
     """Say whether a run has weights that one can ask for clips; a codec makes none."""
-    return (record.folder / BEST).is_file() and record.config.get("solver") != "compression"
+    return (record.folder / BEST).is_file() and (record.config or {}).get("solver") != "compression"
 
 
 def evidence_sentence(folder: Path) -> str:
