@@ -25,6 +25,10 @@ MEANINGS = {
     "stable_audio.py": "the output of stable-audio-tools",
     # Of a language model, and of a flow model.
     "costs.py": "what an update of a network costs",
+    # Of SaShiMi, and of transformers.
+    "library.py": "a library of C code: what it is compiled from, and its functions",
+    "stepper.py": "steps of a network in C",
+    "structures.py": "what C code reads, as ctypes has it",
     # The mathematics, and the codec that is nothing else.
     "mulaw.py": "mu-law",
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from solfa.generate.stream import AudioBlock, OnAudio
     from solfa.generate.text_model import TextModel
     from solfa.generate.waveform_model import WaveformModel
-    from solfa.generate.weight_layout import WeightLayout
+    from solfa.models.lm.weight_layouts import WeightLayout
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -36,7 +36,7 @@ else:
             "solfa.generate.stream": ["AudioBlock", "OnAudio"],
             "solfa.generate.text_model": ["TextModel"],
             "solfa.generate.waveform_model": ["WaveformModel"],
-            "solfa.generate.weight_layout": ["WeightLayout"],
+            "solfa.models.lm.weight_layouts": ["WeightLayout"],
         },
     )
 

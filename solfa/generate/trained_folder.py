@@ -40,7 +40,7 @@ TRAINING_ONLY = frozenset(
     {
         *("seed", "device", "precision", "strategy", "num_threads", "num_nodes", "dset", "dataset", "optim"),
         *("checkpoint", "evaluate", "logging", "execute_only", "continue_from", "continue_keep", "on_changed_default"),
-        "adapter",
+        *("adapter", "compile"),
     }
 )
 """Settings that say how a model was trained rather than what it is."""

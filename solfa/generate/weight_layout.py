@@ -8,8 +8,6 @@ from solfa.config import nearest
 from solfa.errors import ConfigError
 from solfa.models.lm.weight_layouts import WeightLayout
 
-__all__ = ["LaysOutWeights", "WeightLayout", "choose_layout", "weight_layout"]
-
 
 @runtime_checkable
 class LaysOutWeights(Protocol):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from solfa.environment.memory import expect_memory
 from solfa.errors import ConfigError
-from solfa.nn.kernels.memory import block_of
+from solfa.nn.kernels.memory_block import block_of
 
 _MANY_BYTES = 1 << 22
 
@@ -64,7 +64,9 @@ class KeyValueCache:
         if x.dtype == self.keys.dtype:
             return x
         largest = torch.finfo(self.keys.dtype).max
-        return x.clamp(-largest, largest).to(self.keys.dtype)
+        if largest < torch.finfo(x.dtype).max:
+            x = x.clamp(-largest, largest)
+        return x.to(self.keys.dtype)
 
     def expect_room(self, num_steps: int) -> None:
         """Refuse more steps than there is room for."""

@@ -226,7 +226,7 @@ def test_what_is_published_is_loaded_by_its_name(tmp_path: Path, monkeypatch: py
     card = (package / release.TINY_MUSIC / "README.md").read_text()
     assert card.startswith("# A tiny model\n") and "| family |" in card and "TimGM6mb" in card
     assert publish.publish(exported, release.TINY_MUSIC, 1, root=package) == about
-    with pytest.raises(ConfigError, match=r"version 1 .*--replace"):
+    with pytest.raises(ConfigError, match=r"version 1 .*replace"):
         publish.publish(exported, release.TINY_MUSIC, 2, root=package)
 
 

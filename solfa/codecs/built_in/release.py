@@ -67,7 +67,7 @@ def write_release(directory: Path, release: Release, files: Mapping[str, bytes],
             raise ConfigError(
                 f"{directory}: expected what was released, version {before.version} with the fingerprint "
                 f"{before.fingerprint[:16]}, found version {release.version} with {release.fingerprint[:16]}; "
-                "choose another --name, or --replace as long as nobody has it"
+                "choose another name, or set `replace` as long as nobody has it"
             )
     about = (json.dumps(release.model_dump(mode="json"), indent=2) + "\n").encode()
     for name, content in {**files, RELEASE: about}.items():

@@ -14,12 +14,13 @@ from pathlib import Path
 from solfa.codecs.built_in.release import RELEASE, read_release
 from solfa.errors import ConfigError
 from solfa.files.digest import file_sha256, value_sha256
+from solfa.pretrained.directory import CONFIG
 
 ROOT = Path(__file__).parent
 TINY_MUSIC = "solfa_tiny_music"
 """Plays short pieces from a text; recipes/tiny_music of the repository makes it."""
 BUILT_IN_MODELS = (TINY_MUSIC,)
-FILES = ("config.json", "model.safetensors")
+FILES = (CONFIG, "model.safetensors")
 
 
 def is_released(name: str) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from solfa.nn.kernels.formats import Int4Format, Int8Format, WeightFormat
 from solfa.nn.kernels.library import NoKernelError
-from solfa.nn.kernels.memory import Shelf
+from solfa.nn.kernels.memory_block import Shelf
 from solfa.nn.kernels.structures import DecoderKernel, Linear, load_decoder, padded
 from solfa.nn.linears.packed import ForGeneration, M, replace_linears
 

@@ -143,7 +143,7 @@ def test_config_knows_sources_dropouts_and_whether_it_needs_cross_attention(t5):
         ({"conditioners": {"type": {"kind": "labels", "source": "type"}}}, "'type' cannot"),
         ({"conditioners": {"a.b": {"kind": "labels", "source": "b"}}}, r"'a\.b' cannot"),
         ({"conditioners": {"a": {"kind": "text", "encodr": "t5"}}}, "did you mean 'encoder'"),
-        ({"conditioners": {"a": {"kind": "chroma"}}}, "'text' or 'words' or 'labels' or 'number'"),
+        ({"conditioners": {"a": {"kind": "chroma"}}}, "'text' or 'words' or 'learnt_words' or 'labels' or 'number'"),
     ],
 )
 def test_wrong_configs_are_one_sentence(values, sentence):
