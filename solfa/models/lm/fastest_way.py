@@ -26,15 +26,13 @@ from solfa.files.json_objects import read_object
 from solfa.files.whole_files import create_once
 from solfa.models.lm.conditions import Conditions
 from solfa.models.lm.network import CodecLM, CodecLMConfig
-from solfa.models.lm.weight_layouts import WAYS, Way, WeightLayout, lay_out_weights
+from solfa.models.lm.weight_layouts import SMALL_MODEL, WAYS, Way, WeightLayout, lay_out_weights
 from solfa.nn.kernels.library import NoKernelError, cache_folder
 from solfa.nn.kernels.structures import load_decoder
 from solfa.version import __version__
 
 _logger = logging.getLogger(__name__)
 
-SMALL_MODEL = 8_000_000
-"""A model with fewer weights fits into caches and takes milliseconds a step in any way: not worth the measurement."""
 _PROBE = CodecLMConfig(num_codebooks=1, codebook_size=1024, dim=1024, num_layers=3, num_heads=16, ffn_dim=4096)
 _ROWS = (2, 32)
 _ROUNDS = 5
@@ -46,7 +44,7 @@ Seconds = Mapping[Way, tuple[float, ...]]
 def fastest_way(layout: WeightLayout, num_weights: int) -> Way:
     """Return what should compute with such weights on this machine; the first call of a machine takes seconds."""
     if num_weights < SMALL_MODEL:
-        return "kernel"
+        return "kernel"  # not worth the measurement
     try:
         path = choice_file(layout, load_decoder().name)
     except NoKernelError:

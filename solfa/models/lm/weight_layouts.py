@@ -37,6 +37,15 @@ _FORMATS: dict[WeightLayout, WeightFormat] = {
 }
 
 
+SMALL_MODEL = 8_000_000
+"""A model with fewer weights fits into caches and takes milliseconds a step in any way."""
+
+
+def count_weights(model: CodecLM) -> int:
+    """Count the parameters of a model."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def lay_out_weights(model: CodecLM, layout: WeightLayout, way: Way = "kernel") -> CodecLM:
     """Replace the weights in place by others that are only good for generating, and cannot be moved or saved.
 
@@ -55,7 +64,9 @@ def lay_out_weights(model: CodecLM, layout: WeightLayout, way: Way = "kernel") -
             attach_stepper(model.transformer)
             return model
         except NoKernelError as reason:
-            _logger.warning("generating with torch instead of the C kernel, which is slower: %s", reason)
+            # A small model is fast in any way, and its owner has more important things to read.
+            level = logging.INFO if count_weights(model) < SMALL_MODEL else logging.WARNING
+            _logger.log(level, "generating with torch instead of the C kernel, which is slower: %s", reason)
     return _IN_TORCH[layout](model)
 
 
