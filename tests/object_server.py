@@ -23,6 +23,8 @@ from pathlib import Path
 
 KEY, SECRET = "solfa-tests", "solfa-tests-secret"
 BUCKET = "tests"
+PATIENCE = 300.0
+"""How many seconds a server may take to start, only against hanging: a busy machine is many times slower."""
 
 
 def program(package: str, name: str) -> Path | None:
@@ -118,23 +120,37 @@ def ask(port: int, method: str, path: str) -> None:
         pass
 
 
-def wait_until_writable(port: int, bucket: str = BUCKET, seconds: float = 40.0) -> None:
-    """Wait until an object can be put; a server that listens need not be ready."""
+def wait_until_writable(port: int, bucket: str = BUCKET, server: "subprocess.Popen[bytes] | None" = None) -> bool:
+    """Wait until an object can be put: a server that listens need not be ready; False if the server has ended."""
     code = (
         "import sys, obstore; from obstore.store import from_url;"
         f"obstore.put(from_url('s3://{bucket}', endpoint=sys.argv[1], client_options={{'allow_http': True}},"
         "retry_config={'max_retries': 0}), 'ready', b'yes')"
     )
-    deadline = time.monotonic() + seconds
-    while True:
+    deadline = time.monotonic() + PATIENCE
+    while server is None or server.poll() is None:
         # In a process of its own: this one may fork later, which obstore does not survive.
         url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-c", code, url]
         done = subprocess.run(command, env={**os.environ, **environment_of(port)}, capture_output=True, check=False)
         if done.returncode == 0:
-            return
+            return True
         assert time.monotonic() < deadline, done.stderr.decode()[-2000:]
         time.sleep(0.3)
+    return False
+
+
+def start_writable(folder: Path) -> tuple["subprocess.Popen[bytes]", int]:
+    """Start a server that can be written to, and give its port; one that ends is started again, with other ports.
+
+    Between finding that a port is free and listening there, somebody else may have taken it.
+    """
+    for _ in range(5):
+        ports = free_ports(4)
+        server = start_seaweed(folder, ports)
+        if wait_until_writable(ports[0], server=server):
+            return server, ports[0]
+    raise AssertionError(f"the server ends again and again: {(folder / 'log').read_text()[-2000:]}")
 
 
 @contextmanager
@@ -145,10 +161,8 @@ def shared_seaweed(folder: Path) -> Iterator[int]:
     with _locked(folder):
         found = json.loads(record.read_text()) if record.exists() else None
         if found is None:
-            ports = free_ports(4)
-            server = start_seaweed(folder, ports)
-            wait_until_writable(ports[0])
-            found = {"pid": server.pid, "port": ports[0], "users": 0}
+            server, port = start_writable(folder)
+            found = {"pid": server.pid, "port": port, "users": 0}
         found["users"] += 1
         record.write_text(json.dumps(found))
     try:
