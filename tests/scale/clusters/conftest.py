@@ -27,7 +27,7 @@ class Local(NamedTuple):
 
 @pytest.fixture(scope="session")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twenty-eight recordings of about 30 s: seven shards of two minutes, and one broken file."""
+    """Twenty-eight recordings of about 30 s: eight shards of less than two minutes, and one broken file."""
     folder = tmp_path_factory.mktemp("clusters") / "audio"
     for index in range(28):
         write_tone(folder / f"take{index:02d}.wav", 30.0 - 0.25 * (index % 3), 16000)

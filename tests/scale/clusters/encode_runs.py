@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from solfa.store.layout import committed_shards
-from tests.scale.clusters.process_trees import wait_until
+from tests.scale.clusters.process_trees import descendants, wait_until
 
 SOLFA = [sys.executable, "-c", "from solfa.cli.main import main; main()"]
 CODEC = "solfa_24khz"
@@ -61,10 +61,15 @@ class EncodeRun:
         assert self.process.poll() is None, self.errors
         return self.encoders()
 
-    def stop_one_at_work(self) -> int:
-        """Stop a process that is working on a shard, so that it cannot finish it before it is killed."""
+    def stop_one_at_work(self, below: int | None = None) -> int:
+        """Stop a process that is working on a shard, so that it cannot finish it before it is killed.
+
+        With `below`, one that this process started, or those that it started.
+        """
         while True:
             for shard, pid in self.wait_for_work(0).items():
+                if below is not None and pid not in descendants(below):
+                    continue
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGSTOP)
                     if self.encoders().get(shard) == pid:

@@ -149,8 +149,10 @@ def test_into_a_bucket(ray_cluster, recordings, local, bucket):
 
 def test_a_killed_raylet_costs_the_work_of_its_encoder_and_nothing_else(ray_cluster, recordings, local, tmp_path):
     run = on_ray(ray_cluster, recordings, tmp_path / "music.solfa")
-    wait_until(lambda: len(run.wait_for_work(0)) == 2, PATIENCE)
+    at_work = run.stop_one_at_work(below=ray_cluster.second.pid)
     ray_cluster.kill(ray_cluster.second, only_raylet=True)
+    wait_until(lambda: "lost" in run.errors or run.process.poll() is not None, PATIENCE)
+    kill(at_work)
     expect_same(run, local)
     assert len(warnings(run)) == 1 and "lost" in run.errors, run.errors
 
