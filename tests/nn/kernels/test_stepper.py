@@ -148,6 +148,7 @@ def test_two_caches_and_a_copied_model_do_not_disturb_each_other() -> None:
 
 
 def test_narrow_heads_are_left_to_torch(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")  # a warning only of models that are large enough to be slow
     model = make_model(dim=64, num_heads=8, crossed=False)
     wanted = generate(copy.deepcopy(model), Conditions.none(), 6, SETTINGS, [1])
     assert torch.equal(generate(lay_out_weights(model, "fp32"), Conditions.none(), 6, SETTINGS, [1]), wanted)
