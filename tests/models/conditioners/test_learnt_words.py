@@ -102,6 +102,7 @@ def test_long_texts_are_cut_with_a_warning(caplog: pytest.LogCaptureFixture) -> 
     assert caplog.text.count("more than 2 words") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 def test_a_model_learns_words_their_neighbours_and_numbers_between_those_it_was_shown() -> None:
     """The note before `minor` decides the first code and the number the second; odd numbers were never shown."""
