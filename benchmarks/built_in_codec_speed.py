@@ -15,6 +15,7 @@ from statistics import median
 
 import torch
 from codec_speed import SECONDS, cut, synthesise
+from ratios import Ratio, add_option, write_ratios
 from torch import Tensor
 from transformers import EncodecConfig, EncodecModel
 
@@ -36,6 +37,7 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--audio", type=Path)
+    add_option(parser)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     seeds = range(arguments.clips)
@@ -54,8 +56,14 @@ def main() -> None:
             "decode, EnCodec": lambda clip: encodec.decode(theirs[id(clip)].audio_codes, theirs[id(clip)].audio_scales),
         }
         rounds = [{name: speed(work, clips) for name, work in works.items()} for _ in range(arguments.repeats)]
-    for name in works:
-        print(f"{name:22} {median(figures[name] for figures in rounds):7.1f} audio-seconds per core-second")
+    speeds = {name: median(figures[name] for figures in rounds) for name in works}
+    for name, found in speeds.items():
+        print(f"{name:22} {found:7.1f} audio-seconds per core-second")
+    ratios = [
+        Ratio(f"built-in codec, {way}", "EnCodec 24 kHz", speeds[f"{way}, solfa_24khz"] / speeds[f"{way}, EnCodec"])
+        for way in ("encode", "decode")
+    ]
+    write_ratios(arguments.ratios, ratios)
 
 
 if __name__ == "__main__":

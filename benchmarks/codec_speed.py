@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import soundfile
 import soxr
+from ratios import Ratio, add_option, write_ratios
 
 from solfa.environment import worker_environment
 
@@ -48,6 +49,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "oobleck": {"sampling_rate": 44100},
 }
 SLOW = ("dac_44khz", "oobleck")
+GOALS = {"encodec_32khz": None, "encodec_24khz": 2.0, "mimi": 2.0, "dac_44khz": 2.5, "oobleck": 2.0}
+"""How many times as fast as either loop."""
 ROLES = ("loop", "tuned", "ours")
 
 
@@ -222,7 +225,7 @@ def difference(codec: str, theirs: np.ndarray, ours: np.ndarray) -> str:
     return f"{int((theirs != ours).sum())} of {theirs.size} codes differ, {len(np.unique(theirs))} used"
 
 
-def compare(codec: str, repeats: int, num_clips: int, seconds: float, recordings: Path | None) -> None:
+def compare(codec: str, repeats: int, num_clips: int, seconds: float, recordings: Path | None) -> list[Ratio]:
     rate = CONFIGS[codec].get("sampling_rate", 24000)
 
     def clip(seed: int) -> np.ndarray:
@@ -246,6 +249,11 @@ def compare(codec: str, repeats: int, num_clips: int, seconds: float, recordings
         f"{difference(codec, arrays['loop'], arrays['ours'])}",
         flush=True,
     )
+    name = f"encoding, {codec}"
+    return [
+        Ratio(name, "the loop", own / loop, GOALS[codec]),
+        Ratio(name, "the loop, tuned", own / tuned, GOALS[codec]),
+    ]
 
 
 def main() -> None:
@@ -255,14 +263,17 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=16, help="in one batch of ours; DAC and Oobleck take an eighth")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="the length of a clip, at most 10")
     parser.add_argument("--audio", type=Path, help="a folder of recordings to cut the clips from")
+    add_option(parser)
     parser.add_argument("--role", choices=ROLES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.role is None:
         print(f"{'codec':<16}{'loop':>8}{'tuned':>8}{'ours':>8}{'of loop':>10}{'of tuned':>10}")
+        ratios: list[Ratio] = []
         for codec in CONFIGS if options.codec == "all" else [options.codec]:
             num_clips = max(1, options.clips // 8) if codec in SLOW else options.clips
-            compare(codec, options.repeats, num_clips, options.seconds, options.audio)
+            ratios += compare(codec, options.repeats, num_clips, options.seconds, options.audio)
+        write_ratios(options.ratios, ratios)
         return
     side = ours if options.role == "ours" else loop_of_a_user
     seconds, codes = side(options.codec, options.folder, sorted(options.folder.glob("*.wav")))

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from ratios import Ratio, add_option, write_ratios
 
 from solfa.data import Crop, Loader, make_loader
 from solfa.environment import worker_environment
@@ -172,6 +173,7 @@ def run(options: argparse.Namespace, arguments: list[str]) -> None:
     print(f"| transformers MusicgenForCausalLM | {theirs_step:.2f} | {losses['theirs']:.3f} | 1.00x |")
     print(f"| Solfa CodecLM | {ours_step:.2f} | {losses['ours']:.3f} | {theirs_step / ours_step:.2f}x |")
     print(f"| the loader's part of Solfa's step | {per_batch:.5f} ({per_batch / ours_step:.3%}) | | |")
+    write_ratios(options.ratios, [Ratio("a training step", "transformers", theirs_step / ours_step, 1.0)])
 
 
 def main(arguments: list[str]) -> None:
@@ -182,6 +184,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--layers", type=int, default=24)
+    add_option(parser)
     parser.add_argument("--side", choices=["ours", "theirs"], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.side:

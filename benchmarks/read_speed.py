@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
+from ratios import Ratio, add_option, write_ratios
 
 from solfa.store import ArraySpec, Dataset, DatasetInfo, Outcome, PlannedClip, append_arrays, open_dataset
 
@@ -189,7 +190,7 @@ def say(name: str, value: str, goal: str, reached: bool) -> None:
     print(f"  {name:44}{value:>12}   goal {goal:10}{'reached' if reached else 'MISSED'}")
 
 
-def run(folder: Path, num_clips: int, num_files: int, rounds: int) -> None:
+def run(folder: Path, num_clips: int, num_files: int, rounds: int) -> list[Ratio]:
     root = folder / f"clips{num_clips}.solfa"
     start = time.perf_counter()
     append_arrays(root, DatasetInfo.of("benchmark", SPEC, {}), Clips(num_clips), {})
@@ -208,12 +209,15 @@ def run(folder: Path, num_clips: int, num_files: int, rounds: int) -> None:
     print_table("id and array, all elements summed", readers, compare(readers, all_elements, rounds))
     ratio = tree_bytes(root) / (num_clips * SHAPE[0] * SPEC.bytes_per_frame)
     print("\nGoals (ratios by CPU time, one element touched)")
+    ratios = []
     say("opening", f"{opened.wall * 1e3:.1f} ms", "< 200 ms", opened.wall < 0.2)
     for reader, timing, goal in zip(readers[1:], touched[1:], (20, 15), strict=True):
         times = timing.cpu / touched[0].cpu
         say(f"against {reader.name}", f"{times:.1f}x", f">= {goal}x", times >= goal)
+        ratios.append(Ratio("reading a clip", reader.name, times, goal))
     say("bytes on disk / raw uint16", f"{ratio:.4f}x", "<= 1.1x", ratio <= 1.1)
     print(f"  opening and reading the rows of every shard: {first.wall * 1e3:.0f} ms ({first.cpu * 1e3:.0f} ms CPU)")
+    return [*ratios, Ratio("bytes on disk", "raw uint16", ratio, 1.1, "lower")]
 
 
 def main(arguments: list[str]) -> None:
@@ -222,11 +226,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--files", type=int, default=20_000, help="clips of the .npy + .json way")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--folder", type=Path, help="keeps what is made, for the next time")
+    add_option(parser)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        run(folder, options.clips, options.files, options.rounds)
+        write_ratios(options.ratios, run(folder, options.clips, options.files, options.rounds))
 
 
 if __name__ == "__main__":

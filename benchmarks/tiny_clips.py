@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+from ratios import Ratio, add_option, write_ratios
 
 import solfa
 
@@ -86,6 +87,7 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--codec", default="mulaw")
+    add_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
@@ -110,6 +112,8 @@ def main() -> None:
     print(f"{'CPU seconds':<28}{'loop':>8}{'Solfa':>8}{'ratio':>8}")
     for title, values in {"all": totals, "for one clip": starts, "for the other clips": work_seconds}.items():
         print(f"{title:<28}{values['loop']:>8.2f}{values['solfa']:>8.2f}{values['solfa'] / values['loop']:>8.2f}")
+    ratio = totals["solfa"] / totals["loop"]
+    write_ratios(options.ratios, [Ratio("tiny clips, CPU time", "a loop with np.save", ratio, 2.0, "lower")])
     print(f"clips that differ: {different}; digests of {options.rounds} datasets: {', '.join(sorted(digests))}")
 
 
