@@ -1,0 +1,1 @@
+"""What runs in the environments of peers, which know nothing of Solfa."""
