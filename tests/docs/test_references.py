@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from pages import ALL_PAGES, ROOT, Command, blocks, commands, inline_code, links, page_name
 
 from solfa.cli.main import app
@@ -96,7 +97,7 @@ def test_every_page_ends_with_where_to_read_on(page: Path) -> None:
     assert last.startswith("Next\n") and links(last)
 
 
-@pytest.mark.parametrize("group", ["solver", "model", "dset", "conditioner", "experiment"])
+@pytest.mark.parametrize("group", ["solver", "model", "dset", "conditioner", "adapter", "experiment"])
 def test_every_choice_of_a_group_is_in_the_table_of_settings(group: str) -> None:
     page = (ROOT / "docs/training.md").read_text(encoding="utf-8")
     [row] = re.findall(rf"^\| `{group}` \| (.*) \|$", page, re.MULTILINE)
@@ -104,6 +105,13 @@ def test_every_choice_of_a_group_is_in_the_table_of_settings(group: str) -> None
     choices = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml")} - {"standard"}
     assert [choice for choice in choices if not any(fnmatch(choice, pattern) for pattern in shown)] == []
     assert [pattern for pattern in shown if not any(fnmatch(choice, pattern) for choice in choices)] == []
+
+
+def test_every_setting_that_does_not_count_for_the_signature_is_listed() -> None:
+    page = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+    listed = set(inline_code(page.partition("Some settings do not count")[2].partition("\n\n")[0]))
+    excluded = yaml.safe_load((ROOT / "solfa/conf/config.yaml").read_text(encoding="utf-8"))["dora"]["exclude"]
+    assert listed == {name.removeprefix("*").removesuffix(".*") for name in excluded}
 
 
 def test_every_codec_is_in_the_table() -> None:
