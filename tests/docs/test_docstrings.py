@@ -1,6 +1,7 @@
-"""The examples in the docstrings of public names run, each in a folder with `audio/` and `music.solfa`, and import
+"""The examples in docstrings run, each in a folder with `audio/` and `music.solfa`; those of public names import
 nothing but public names."""
 
+import ast
 import doctest
 import inspect
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import torch
 from pages import uses_experiments
 
 from tests.public_names import PUBLIC, home_of, imported_names
+from tests.source_texts import modules
 
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -28,16 +30,31 @@ def examples() -> Iterator[doctest.DocTest]:
                 yield parser.get_doctest(found.__doc__ or "", {}, f"{module}.{name}", None, 0)
 
 
+def private_examples() -> Iterator[doctest.DocTest]:
+    """Collect the docstrings that are not those of public names: of private ones, and of methods."""
+    parser, public = doctest.DocTestParser(), {inspect.cleandoc(example.docstring or "") for example in EXAMPLES}
+    for module, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef):
+                text = ast.get_docstring(node) or ""
+                if ">>>" in text and text not in public:
+                    yield parser.get_doctest(text, {}, f"{module}:{getattr(node, 'name', 'module')}", None, 0)
+
+
 def code_of(example: doctest.DocTest) -> str:
     return "".join(part.source for part in example.examples)
 
 
 EXAMPLES = [example for example in examples() if example.examples]
+PRIVATE_EXAMPLES = [*private_examples()]
 
 
 @pytest.mark.parametrize(
     "example",
-    [pytest.param(one, marks=pytest.mark.slow if "solfa.train(" in code_of(one) else ()) for one in EXAMPLES],
+    [
+        pytest.param(one, marks=pytest.mark.slow if "solfa.train(" in code_of(one) else ())
+        for one in (*EXAMPLES, *PRIVATE_EXAMPLES)
+    ],
     ids=lambda example: example.name,
 )
 def test_an_example_runs(
