@@ -10,7 +10,6 @@ continues where it was.
 """
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from solfa.audio.writer import write_audio
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.spec import parse_spec
 from solfa.encoding.decoding import decode_dataset
+from solfa.files.cache_folder import cache_folder
 from solfa.files.digest import value_sha256
 from solfa.files.id_names import tree_name
 from solfa.files.stores.place import Place, read_place
@@ -61,10 +61,9 @@ def pair_key(key: str) -> str:
     return key
 
 
-def cache_folder() -> Path:
+def evaluation_cache() -> Path:
     """Return where embeddings, decoded and generated clips are kept: `SOLFA_CACHE_DIR/evaluate`."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("SOLFA_CACHE_DIR") or Path(home, "solfa")).expanduser() / "evaluate"
+    return cache_folder() / "evaluate"
 
 
 def open_place(place: str | Path) -> ClipSet:
@@ -86,7 +85,7 @@ def of_dataset(dataset: Dataset, on_clip: OnClip = lambda done, total: None) -> 
     captions = {pair_key(clip.source["key"]): clip.caption for clip in dataset if clip.caption}
     if parse_spec(dataset.info.codec).head == "embedder":
         return ClipSet(str(dataset.path), "embeddings", _place(dataset.path), captions)
-    folder = cache_folder() / "decoded" / f"{value_sha256([dataset.digest, dataset.info.fingerprint])[:20]}"
+    folder = evaluation_cache() / "decoded" / f"{value_sha256([dataset.digest, dataset.info.fingerprint])[:20]}"
     decode_dataset(dataset, load_codec(dataset.info.codec), folder, whole=True, on_clip=on_clip)
     return ClipSet(str(dataset.path), "decoded", folder, captions)
 
@@ -98,7 +97,7 @@ def _place(place: Place) -> str | Path:
 def of_clips(clips: Sequence[GeneratedClip]) -> ClipSet:
     """Write clips to the cache."""
     content = [[clip.name, clip.sample_rate, hashlib.sha256(clip.samples().tobytes()).hexdigest()] for clip in clips]
-    folder = cache_folder() / "clips" / value_sha256(content)[:20]
+    folder = evaluation_cache() / "clips" / value_sha256(content)[:20]
     texts = {pair_key(clip.name): _text_of(clip) for clip in clips}
     for clip in clips:
         _write(clip, folder)
@@ -137,7 +136,7 @@ def of_model(
     texts = {key: prompts[key] for key in keys} if takes_text and prompts else {}
     made_from = [model.provenance["weights_sha256"], model.codec.fingerprint, texts, num_clips, seconds, seed]
     made_from.append(model.generator.sampling.model_dump(mode="json"))
-    folder = cache_folder() / "generated" / value_sha256(made_from)[:20]
+    folder = evaluation_cache() / "generated" / value_sha256(made_from)[:20]
     requests = [ClipRequest(key, seconds, seed + index, texts.get(key)) for index, key in enumerate(keys)]
     missing = [request for request in requests if not _file_of(folder, request.name).exists()]
     # Clips are drawn in batches of one length; each depends on its own seed alone, so a rest is as good as all.

@@ -21,7 +21,7 @@ from solfa.encoding.placement import one_thread
 from solfa.encoding.progress import Listener
 from solfa.environment.accelerator import choose_device
 from solfa.errors import ConfigError
-from solfa.evaluate.clip_sets import ClipSet, cache_folder, pair_key
+from solfa.evaluate.clip_sets import ClipSet, evaluation_cache, pair_key
 from solfa.files.digest import value_sha256
 from solfa.store.dataset import Dataset, open_dataset
 
@@ -99,7 +99,7 @@ def embed(clips: ClipSet, embedder: Embedder | str, crew: Crew, loaded: Embedder
     source = clips.source()
     listed = [(r.key, r.uri, r.size_bytes, r.mtime_ns, r.member) for r in source.recordings()]
     name = f"{loaded.fingerprint[:16]}-{value_sha256([str(source.root), listed])[:16]}.solfa"
-    dest = cache_folder() / "embeddings" / name
+    dest = evaluation_cache() / "embeddings" / name
     is_small = sum(int(size) for _, _, size, _, _ in listed) < SMALL_BYTES and crew.num_encoders is None
     is_here = not isinstance(embedder, str) or (is_small and crew.device in ("auto", "cpu") and not has_gpu())
     with one_thread() if is_here else nullcontext():
@@ -154,7 +154,7 @@ def read_embeddings(dataset: Dataset, embedder: Embedder) -> EmbeddedSet:
 
 def noise_set(embedder: Embedder) -> ClipSet:
     """Write clips of white noise to the cache, once: what is as far from any collection as sound can be."""
-    folder = cache_folder() / "noise" / f"{embedder.sample_rate}"
+    folder = evaluation_cache() / "noise" / f"{embedder.sample_rate}"
     length = max(round(NOISE_SECONDS * embedder.sample_rate), 2 * embedder.hop_length)
     for index in range(NOISE_CLIPS):
         path = folder / f"noise-{index:02d}-{length}.wav"

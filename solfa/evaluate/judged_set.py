@@ -46,7 +46,7 @@ OnClip = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Job:
+class EvaluationTask:
     """What stays the same for every set that is judged."""
 
     wanted: tuple[MetricName, ...]

@@ -16,7 +16,7 @@ from solfa.errors import ConfigError
 from solfa.evaluate.clip_sets import Judged, of_dataset
 from solfa.evaluate.embedded import Crew, noise_set
 from solfa.evaluate.evaluation import Evaluation
-from solfa.evaluate.judged_set import METRICS, OFTEN, Job, MetricName, OnClip, existing
+from solfa.evaluate.judged_set import METRICS, OFTEN, EvaluationTask, MetricName, OnClip, existing
 from solfa.evaluate.measures import (
     compare,
 )
@@ -56,7 +56,7 @@ def evaluate(
     """
     wanted = _check_metrics(metrics)
     loaded = load_embedder(embedder, device="cpu") if isinstance(embedder, str | Path) else embedder
-    job = Job(
+    task = EvaluationTask(
         wanted=wanted,
         is_asked=metrics is not None,
         embedder=loaded,
@@ -68,12 +68,12 @@ def evaluate(
         on_clip=on_clip or (lambda what, done, total: None),
     )
     real = of_dataset(reference) if isinstance(reference, Dataset) else existing(reference, "reference")
-    known = job.embed(real)
-    noise = job.embed(noise_set(loaded)) if {"kad", "fad", "fad_infinity", "kld"} & {*wanted} else None
-    report = job.judge(clips, real, known, noise)
+    known = task.embed(real)
+    noise = task.embed(noise_set(loaded)) if {"kad", "fad", "fad_infinity", "kld"} & {*wanted} else None
+    report = task.judge(clips, real, known, noise)
     if against is None:
         return report
-    other = job.judge(against, real, known, noise)
+    other = task.judge(against, real, known, noise)
     theirs = {measure.name: measure for measure in other.measures}
     both = [(measure, theirs[measure.name]) for measure in report.measures if measure.name in theirs]
     return replace(report, against=other.name, differences=tuple(compare(*pair) for pair in both))

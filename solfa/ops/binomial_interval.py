@@ -6,17 +6,11 @@ likely than half of what is left of the confidence. It holds p at least as often
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+
+from solfa.ops.recording_bootstrap import Interval
 
 _HALVINGS = 64
 """After so many halvings of [0, 1], the float64 numbers between the bounds are used up."""
-
-
-class Interval(NamedTuple):
-    """From where to where."""
-
-    low: float
-    high: float
 
 
 def binomial_interval(successes: int, trials: int, confidence: float = 0.95) -> Interval:

@@ -15,7 +15,7 @@ LEVEL = 0.95
 
 
 class Interval(NamedTuple):
-    """Where a number lies, 19 times out of 20; NaN where there are too few recordings to tell."""
+    """Between which numbers another lies, 19 times out of 20 unless it says otherwise; NaN where nobody can tell."""
 
     low: float
     high: float

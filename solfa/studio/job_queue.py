@@ -8,7 +8,6 @@ waiting ──► running ──┬──► done
 import os
 import secrets
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal
@@ -46,8 +45,6 @@ class Job:
         self.note = ""
         """What it is doing, or why it failed."""
         self.done, self.total = 0.0, 0.0
-        self.began = time.monotonic()
-        """When it was asked for, and then when it began."""
         self._work, self._leaving, self._on_end = work, leaving, on_end
         self._stop = threading.Event()
 
@@ -75,7 +72,7 @@ class Job:
     def run(self) -> None:
         """Do the work; every error becomes a sentence."""
         if self.state == "waiting":
-            self.state, self.began = "running", time.monotonic()
+            self.state = "running"
             self.note, self.state = self._outcome()
         try:
             self._on_end(self)
@@ -94,13 +91,6 @@ class Job:
             note_traceback(error, os.environ, "studio")
             return fault_sentence(error), "failed"
         return "", "done"
-
-    @property
-    def remaining_seconds(self) -> float | None:
-        """How much longer it should take; None if that is not known."""
-        if self.state != "running" or not 0 < self.done < self.total:
-            return None
-        return (time.monotonic() - self.began) * (self.total - self.done) / self.done
 
     def values(self) -> dict[str, Any]:
         """Describe it for a page that listens."""

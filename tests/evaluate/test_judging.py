@@ -12,7 +12,7 @@ import torch
 import solfa
 from solfa.errors import ConfigError, SolfaError
 from solfa.evaluate import load_embedder
-from solfa.evaluate.clip_sets import cache_folder, open_place, pair_key
+from solfa.evaluate.clip_sets import evaluation_cache, open_place, pair_key
 from solfa.evaluate.embedded import Crew, embed
 from solfa.ui.html.evaluation_page import render_evaluation
 from tests.codecs.embedders.test_embedders import make_clap
@@ -23,7 +23,7 @@ from tests.evaluate.sounds import RATE, clips, with_noise, write_melodies
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    return cache_folder()
+    return evaluation_cache()
 
 
 @pytest.fixture(scope="module")

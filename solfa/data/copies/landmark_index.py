@@ -54,10 +54,6 @@ class LandmarkIndex:
         self._common = max(COMMON_LEAST, round(COMMON_SHARE * num_clips))
 
     @property
-    def num_landmarks(self) -> int:
-        return len(self._clips)
-
-    @property
     def num_bytes(self) -> int:
         """What it takes in memory."""
         return self._kinds.nbytes + self._buckets.nbytes + self._clips.nbytes + self._frames.nbytes

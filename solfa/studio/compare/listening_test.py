@@ -22,7 +22,8 @@ from starlette.exceptions import HTTPException
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError
 from solfa.files.whole_files import replace_atomically
-from solfa.ops.binomial_interval import Interval, binomial_interval
+from solfa.ops.binomial_interval import binomial_interval
+from solfa.ops.recording_bootstrap import Interval
 from solfa.studio.compare.answers_file import AnswersFile
 from solfa.studio.compare.trials import STIMULI, Kind, Stimulus, Trial, plan_trials
 
