@@ -39,7 +39,7 @@ def add_to(app: typer.Typer) -> None:
 
 def export_model(
     experiment: Annotated[
-        str, typer.Argument(metavar="SIG", help="Signature (or its first characters) or experiment folder.")
+        str, typer.Argument(metavar="SIG", help="Signature (or its first characters), //sig/SIG, or experiment folder.")
     ],
     directory: Annotated[Path, typer.Argument(metavar="DIR", parser=filled_path, help="A new folder.")],
     layout: Annotated[str, typer.Option("--format", help="solfa, musicgen, diffusers or adapter.")] = "solfa",

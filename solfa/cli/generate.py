@@ -87,16 +87,16 @@ def generate(
         Path | None, typer.Option(metavar="FILE", help="Make another version of this recording (models of latents).")
     ] = None,
     strength: Annotated[
-        float | None, typer.Option(help="How much --init may change it: 0 nothing, 1 everything.", show_default="0.6")
+        float | None, typer.Option(help="How much of --init may change: 0 nothing, 1 everything.", show_default="0.6")
     ] = None,
     inpaint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Make a stretch of this recording anew (models of latents).")
+        Path | None, typer.Option(metavar="FILE", help="Replace a part of this recording (models of latents).")
     ] = None,
     inpaint_from: Annotated[
-        float | None, typer.Option("--from", metavar="SECONDS", help="Where the stretch of --inpaint begins.")
+        float | None, typer.Option("--from", metavar="SECONDS", help="Where the part that --inpaint replaces begins.")
     ] = None,
     inpaint_to: Annotated[
-        float | None, typer.Option("--to", metavar="SECONDS", help="Where the stretch of --inpaint ends.")
+        float | None, typer.Option("--to", metavar="SECONDS", help="Where the part that --inpaint replaces ends.")
     ] = None,
     temperature: Annotated[
         float | None,
@@ -155,7 +155,9 @@ def generate(
     ] = None,
     overlap: Annotated[
         float | None,
-        typer.Option(help="Models of latents: the share of a window given by the last.", show_default="as configured"),
+        typer.Option(
+            help="Models of latents: the share of a window that overlaps the last.", show_default="as configured"
+        ),
     ] = None,
     reject_lowest: Annotated[
         float | None,
@@ -177,7 +179,7 @@ def generate(
     adapters: Annotated[
         list[str] | None,
         typer.Option(
-            "--adapter", metavar="SIG=FACTOR", help="Add so much of what an adapter learned; can be repeated."
+            "--adapter", metavar="SIG=FACTOR", help="Add what an adapter learned, times FACTOR; can be repeated."
         ),
     ] = None,
     audio_format: Annotated[str, typer.Option("--format", help="wav, flac or ogg.")] = "wav",

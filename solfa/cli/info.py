@@ -49,7 +49,7 @@ def info(
         str | None, typer.Option("-f", help="Same as SIG, spelled as in Dora.", metavar="SIG")
     ] = None,
     metrics: Annotated[bool, typer.Option("--metrics", "-m", help="Show all values, epoch by epoch.")] = False,
-    tail: Annotated[bool, typer.Option("--tail", "-t", help="Follow the log until Ctrl-C.")] = False,
+    tail: Annotated[bool, typer.Option("--tail", "-t", help="Follow the log until the run ends, or Ctrl-C.")] = False,
     log: Annotated[bool, typer.Option("--log", "-l", help="Print the log.")] = False,
     config: Annotated[bool, typer.Option("--config", help="Print the whole configuration as YAML.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,

@@ -59,7 +59,7 @@ def train(
     ] = False,
     preflight: Annotated[
         bool,
-        typer.Option("--preflight", help="Look and listen to the first batch, rehearse on it, write a page; no run."),
+        typer.Option("--preflight", help="Show the first batch and a rehearsal on it on a page; do not run."),
     ] = False,
     preflight_updates: Annotated[int, typer.Option(min=1, help="Updates on the first batch for --preflight.")] = 50,
     preflight_page: Annotated[

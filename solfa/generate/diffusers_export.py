@@ -90,7 +90,7 @@ def _check_network(network: FlowNetwork, text: TextConditioner, where: str) -> N
     }
     for name, (fits, expected) in checks.items():
         if not fits:
-            raise ConfigError(f"{where}, expected {name} to be {expected}; train it so, or export it without a format")
+            raise ConfigError(f"{where}, expected {name} to be {expected}; change that, or export it without a format")
 
 
 def _autoencoder(codec: Codec, network: FlowNetwork, where: str) -> Any:
@@ -106,8 +106,8 @@ def _autoencoder(codec: Codec, network: FlowNetwork, where: str) -> Any:
         misfits.append(f'precision "{precision}" instead of "fp32"')
     if misfits:
         raise ConfigError(
-            f"{where}, expected a codec that an {kind} can be, found {codec.spec} with {', '.join(misfits)}; export it "
-            "without a format"
+            f"{where}, expected a codec that {kind} can represent, found {codec.spec} with {', '.join(misfits)}; "
+            "export it without a format"
         )
     return codec.autoencoder
 

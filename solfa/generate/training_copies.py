@@ -32,8 +32,8 @@ def training_data(folder: Path) -> list[Dataset]:
     note = folder / PREPARED
     if not note.is_file():
         raise ConfigError(
-            f"{folder}: does not say which data it was trained on, as an exported model does not; name the folder of "
-            "its experiment"
+            f"{folder}: does not say which data it was trained on (exported models do not); name the folder of its "
+            "experiment"
         )
     return training_datasets(parse_config(Dset, parse_object(note.read_bytes())["dset"], str(note)))
 

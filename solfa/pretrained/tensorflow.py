@@ -59,7 +59,7 @@ def _read(shard: Path, entry: _Entry, name: str) -> np.ndarray[Any, Any]:
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     if len(content) < _FOOTER or struct.unpack("<Q", content[-8:])[0] != _MAGIC:
-        raise ValueError("it does not end as one")
+        raise ValueError("it does not end like one")
     _, place = _handle(content, len(content) - _FOOTER)
     (offset, size), _ = _handle(content, place)
     for _, handle in _block(content, offset, size):
@@ -79,7 +79,7 @@ def _block(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, byte
     if compression:
         raise ValueError("its blocks are compressed")
     if masked_crc32c(block + bytes([compression])) != checksum:
-        raise ValueError("its checksum is another; copy the file again")
+        raise ValueError("its checksum does not match; copy the file again")
     (num_restarts,) = struct.unpack("<I", block[-4:])
     end, place, key = len(block) - 4 * (num_restarts + 1), 0, b""
     while place < end:

@@ -116,7 +116,7 @@ class SolverConfig(Config):
         if self.adapter is None:
             return self
         if self.continue_from is None:
-            raise ValueError("adapter: changes weights that are there, found none; set continue_from to its base")
+            raise ValueError("adapter: it changes existing weights, found none; set continue_from to its base")
         if self.continue_keep:
             raise ValueError("continue_keep: an adapter starts fresh on its base; leave it out")
         if self.strategy == "fsdp":

@@ -153,7 +153,7 @@ class ShardWriter:
     def _create(self, key: str, file: Path) -> None:
         """Create a file that is named after its content; an object store compares it if it is there already."""
         if not self._store.create(key, file) and isinstance(self._store, BucketStore):
-            raise StoreError(f"{self._root}/{key}: an object of another content has this name; run `solfa verify`")
+            raise StoreError(f"{self._root}/{key}: an object with other content has this name; run `solfa verify`")
 
     def _create_landmarks(self) -> None:
         if self._landmarks:

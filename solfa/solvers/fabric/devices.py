@@ -30,7 +30,7 @@ def settle_precision(cfg: C) -> C:
     if cfg.precision != "auto":
         return cfg
     if read_rank(os.environ).world_size > 1:
-        raise ConfigError("precision: auto is for the first process to settle, found several; set it to what it is")
+        raise ConfigError("precision: auto is only for one process, found several; set precision=32-true or bf16-mixed")
     return cfg.model_copy(update={"precision": fastest_precision(cfg.device)})
 
 

@@ -55,7 +55,7 @@ def read_wish(typed: Typed, facts: ModelFacts, model: str, find_recording: Calla
     plain = {name: typed.one(name) for name in typed}
     text = typed.one("text").strip() or None
     if text is not None and facts.text is None:
-        raise ConfigError(f"text: a model of the {facts.solver} solver that takes no text; leave it out")
+        raise ConfigError(f"text: this model of the {facts.solver} solver takes no text; leave it out")
     num = read_number(plain, "num", "clips", whole=True)
     if num is not None and not 1 <= num <= MOST_CLIPS:
         raise ConfigError(f"clips: expected 1 to {MOST_CLIPS}, found {num}; for more, use solfa generate")
