@@ -122,7 +122,7 @@ def fingerprint(
 
     Nothing that is there is changed, and `solfa duplicates` can then find copies.
     """
-    from solfa.encoding.fingerprinting import add_fingerprints
+    from solfa.encoding.content_fingerprints import add_fingerprints
 
     with progress_bar("listening", "shards") as bar:
         report = add_fingerprints(

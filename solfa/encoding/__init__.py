@@ -6,8 +6,8 @@ from solfa.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from solfa.encoding.api import encode
+    from solfa.encoding.content_fingerprints import FingerprintReport, add_fingerprints
     from solfa.encoding.decoding import DecodeReport, decode_dataset
-    from solfa.encoding.fingerprinting import FingerprintReport, add_fingerprints
     from solfa.encoding.legacy_import import ArrayFacts, ImportReport, import_legacy
     from solfa.encoding.precision_trial import PrecisionTrial, try_precision
     from solfa.encoding.progress import EncodeReport, Listener, Totals
@@ -18,7 +18,7 @@ else:
         {
             "solfa.encoding.api": ["encode"],
             "solfa.encoding.decoding": ["DecodeReport", "decode_dataset"],
-            "solfa.encoding.fingerprinting": ["FingerprintReport", "add_fingerprints"],
+            "solfa.encoding.content_fingerprints": ["FingerprintReport", "add_fingerprints"],
             "solfa.encoding.legacy_import": ["ArrayFacts", "ImportReport", "import_legacy"],
             "solfa.encoding.precision_trial": ["PrecisionTrial", "try_precision"],
             "solfa.encoding.progress": ["EncodeReport", "Listener", "Totals"],

@@ -15,7 +15,7 @@ from solfa.errors import ConfigError
 from solfa.generate.request import is_number
 from solfa.models.adapters.adapter_files import is_adapter_folder, read_adapter
 from solfa.models.adapters.attachment import StoredAdapter, is_stored_adapter
-from solfa.models.adapters.merging import WeightedAdapter
+from solfa.models.adapters.merged_weights import WeightedAdapter
 from solfa.pretrained.origin import Origin
 from solfa.pretrained.tensors import weights_sha256
 from solfa.xp.layout import BEST

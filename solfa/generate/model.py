@@ -28,7 +28,7 @@ from solfa.generate.request import ClipRequest, Inpainting, Variation, check_req
 from solfa.generate.stream import DrawsSamples, OnAudio
 from solfa.generate.trained_folder import Trained, read_trained
 from solfa.generate.weight_layout import LaysOutWeights, choose_layout, weight_layout
-from solfa.models.adapters.merging import merge_adapters
+from solfa.models.adapters.merged_weights import merge_adapters
 from solfa.models.lm.weight_layouts import WeightLayout
 from solfa.pretrained.hub import SOLFA_MODEL, local_directory
 from solfa.pretrained.tensors import weights_sha256

@@ -20,7 +20,7 @@ from solfa.errors import ConfigError
 from solfa.generate.adapters import pack_adapters, unpack_adapters
 from solfa.generate.base_weights import MODEL_TYPE, exported_state, read_base
 from solfa.models.adapters.attachment import is_stored_adapter
-from solfa.models.adapters.merging import WeightedAdapter
+from solfa.models.adapters.merged_weights import WeightedAdapter
 from solfa.models.codec.codec_files import MODEL_TYPE as CODEC_TYPE
 from solfa.models.sashimi.state_spaces import load_state_spaces
 from solfa.version import __version__

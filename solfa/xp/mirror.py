@@ -3,7 +3,7 @@
 MIRROR/SIG/progress.json     how far the run was when its state was last copied
 MIRROR/SIG/NAME              the files of the folder that a run continues from, and its samples, under their names
 
-`solfa.xp.mirroring` fills it. A run whose folder is gone continues from it.
+`solfa.xp.mirror_writer` fills it. A run whose folder is gone continues from it.
 """
 
 import json

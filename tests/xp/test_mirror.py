@@ -10,7 +10,7 @@ from solfa.errors import ConfigError, StoreError
 from solfa.files import LocalStore, Store, store_at
 from solfa.xp import mirroring
 from solfa.xp.mirror import PROGRESS, Progress, clear_mirror, mirror_of, restore_folder
-from solfa.xp.mirroring import Mirroring
+from solfa.xp.mirror_writer import MirrorWriter
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -37,7 +37,7 @@ def keys(store: Store) -> dict[str, str]:
 def test_what_was_saved_comes_back_when_the_folder_is_gone(mirror: Store, tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     write(one, last="state 1", best="best 1", history="[]", failure="{}")
-    with Mirroring(mirror, one) as copying:
+    with MirrorWriter(mirror, one) as copying:
         copying.begin(Progress(1, 0))
         write(one, last="state 2", clip="sound", config="{}")
         (one / "checkpoint_0001.pt").write_text("state 1")
@@ -53,7 +53,7 @@ def test_what_was_saved_comes_back_when_the_folder_is_gone(mirror: Store, tmp_pa
     assert not restore_folder(mirror, other)
     before = {entry.key: entry[2:] for entry in mirror.list() if entry.key != PROGRESS}
     (other / "checkpoint_0001.pt").unlink()
-    with Mirroring(mirror, other) as copying:
+    with MirrorWriter(mirror, other) as copying:
         copying.begin(Progress(2, 0))
         write(other, history="[{}]")
         copying.update(Progress(2, 0))
@@ -69,7 +69,7 @@ def test_a_mirror_that_is_further_is_not_overwritten(tmp_path: Path) -> None:
     store.replace(PROGRESS, b'{"epoch": 9, "num_updates": 3}')
     store.replace("checkpoint.pt", b"epoch 9")
     with pytest.raises(ConfigError, match=r"epoch 5.*epoch 9 after 3 updates.*remove this folder"):
-        Mirroring(store, folder).begin(Progress(5, 0))
+        MirrorWriter(store, folder).begin(Progress(5, 0))
     assert store.read("checkpoint.pt") == b"epoch 9"
     clear_mirror(store)
     assert not restore_folder(store, tmp_path / "new")
@@ -97,7 +97,7 @@ def test_a_mirror_that_is_away_does_not_stop_the_run_but_its_end_says_so(
     with (
         caplog.at_level(logging.WARNING),
         pytest.raises(StoreError, match=r"mirror.*same command copies"),
-        Mirroring(store, folder) as copying,
+        MirrorWriter(store, folder) as copying,
     ):
         copying.begin(None)
         (away / PROGRESS).unlink()
@@ -108,7 +108,7 @@ def test_a_mirror_that_is_away_does_not_stop_the_run_but_its_end_says_so(
     assert "the mirror is behind" in caplog.text
     assert [path.name for path in folder.iterdir()] == ["checkpoint.pt"]
     away.unlink()
-    with Mirroring(store, folder) as copying:
+    with MirrorWriter(store, folder) as copying:
         copying.begin(Progress(1, 0))
     assert keys(store)["checkpoint.pt"] == "state 1"
 
@@ -116,6 +116,6 @@ def test_a_mirror_that_is_away_does_not_stop_the_run_but_its_end_says_so(
 def test_a_place_that_cannot_be_a_mirror_is_refused_at_once(tmp_path: Path, bucket: str) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"file"):
-        Mirroring(LocalStore(tmp_path / "file"), tmp_path).begin(None)
+        MirrorWriter(LocalStore(tmp_path / "file"), tmp_path).begin(None)
     with pytest.raises(StoreError, match="there is no s3://no-such-bucket"):
-        Mirroring(store_at("s3://no-such-bucket/x"), tmp_path).begin(None)
+        MirrorWriter(store_at("s3://no-such-bucket/x"), tmp_path).begin(None)

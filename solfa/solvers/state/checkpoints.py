@@ -33,7 +33,7 @@ from solfa.solvers.state.adapter_base import attached_to
 from solfa.solvers.state.registry import Registry
 from solfa.xp.layout import BEST, LAST, copied_epochs, copy_path
 from solfa.xp.mirror import Progress, mirror_of, restore_folder
-from solfa.xp.mirroring import Mirroring
+from solfa.xp.mirror_writer import MirrorWriter
 from solfa.xp.state_file import read_state, remove_leftovers, superfluous, write_state
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Persistence:
         self._saved_at = time.monotonic()
         place = kept.cfg.checkpoint.mirror
         self._mirror = None if place is None else mirror_of(place, kept.experiment.signature)
-        self._mirroring = Mirroring(self._mirror, self._folder) if self._mirror and kept.is_first_rank else None
+        self._mirroring = MirrorWriter(self._mirror, self._folder) if self._mirror and kept.is_first_rank else None
 
     def is_due(self) -> bool:
         """Say whether enough time has passed to save within an epoch."""

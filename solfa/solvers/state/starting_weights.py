@@ -10,7 +10,7 @@ from pathlib import Path
 from torch import nn
 
 from solfa.models.adapters.attachment import adapter_of, without_adapter
-from solfa.models.adapters.merging import layer_changes
+from solfa.models.adapters.merged_weights import layer_changes
 from solfa.solvers.evidence.weight_change import Moved, moved_weights
 from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.state.registry import Registry

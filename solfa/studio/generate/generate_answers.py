@@ -20,10 +20,10 @@ from solfa.generate.generator import check_edits, check_options
 from solfa.generate.request import check_files
 from solfa.studio.context import Studio
 from solfa.studio.forms import Form
-from solfa.studio.generate.asking import Asked
 from solfa.studio.generate.kept_models import KeptModels
 from solfa.studio.generate.model_choice import ModelFacts, find_model, list_models
 from solfa.studio.generate.take_folder import GIVEN, TYPES, Take, Takes, own_file
+from solfa.studio.generate.wish import Asked
 from solfa.studio.generate.wish_form import CONDITION, HOWS, OPTION, Typed, read_wish
 from solfa.studio.job_queue import Job
 from solfa.studio.replies import medium

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from solfa.config import parse_config
 from solfa.errors import SolfaError
 from solfa.files.whole_files import replace_atomically
-from solfa.studio.generate.asking import Asked
+from solfa.studio.generate.wish import Asked
 
 ASKED, OUTCOME, GIVEN = "asked.json", "outcome.json", "given"
 PARTIAL = ".partial.wav"

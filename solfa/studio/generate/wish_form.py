@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from solfa.errors import ConfigError
 from solfa.generate.condition_facts import ConditionFacts
-from solfa.studio.generate.asking import Asked, read_number
 from solfa.studio.generate.model_choice import ModelFacts, OptionField
+from solfa.studio.generate.wish import Asked, read_number
 
 MOST_CLIPS = 100
 CONDITION, OPTION = "set.", "option."

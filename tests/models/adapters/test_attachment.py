@@ -17,7 +17,7 @@ from solfa.models.adapters.attachment import (
     stored_adapter,
 )
 from solfa.models.adapters.lora import Lora
-from solfa.models.adapters.merging import WeightedAdapter, merge_adapters
+from solfa.models.adapters.merged_weights import WeightedAdapter, merge_adapters
 from solfa.models.adapters.targets import choose_targets
 from solfa.pretrained.origin import Origin
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import solfa
-from solfa.encoding.fingerprinting import add_fingerprints
+from solfa.encoding.content_fingerprints import add_fingerprints
 from solfa.errors import ConfigError
 from solfa.store.landmark_file import landmark_key
 from tests.conftest import tree_digest

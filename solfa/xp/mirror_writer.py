@@ -43,7 +43,7 @@ class _Waiting(NamedTuple):
 
 
 @final
-class Mirroring:
+class MirrorWriter:
     """Copies what a run saves, as a context: at its end everything has been copied, or it says what has not."""
 
     def __init__(self, store: Store, folder: Path) -> None:
@@ -142,7 +142,7 @@ class Mirroring:
             else:
                 self._waiting[name] = waiting
 
-    def __enter__(self) -> "Mirroring":
+    def __enter__(self) -> "MirrorWriter":
         return self
 
     def __exit__(
