@@ -185,10 +185,18 @@ class ShardReader:
         places = ArrayPlaces(offsets.tolist(), lengths.tolist(), checksums)
         return RemoteArrays(self._root, self._commit, self._spec, places, self._cache or FileCache.choose())
 
-    def mapped(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """View the whole data file, which must be here, as items, and say where the array of each clip begins."""
+    def mapped(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """View the whole data file, which must be here, as items; say where each clip begins and how many it has."""
         values, bounds, _ = self._values
-        return values, np.array([start for start, _ in bounds], np.int64)
+        starts, stops = np.array(bounds, np.int64).reshape(-1, 2).T
+        return values, starts, stops - starts
+
+    def id_texts(self) -> tuple[pa.Buffer, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Return the ids of all clips as one buffer of UTF-8; say where in it each begins and ends."""
+        ids = self._read_meta(["status", "id"]).column("id").combine_chunks()
+        _, offsets, text = ids.buffers()
+        bounds = np.frombuffer(offsets, np.int32, len(ids) + 1, ids.offset * 4).astype(np.int64)
+        return pa.py_buffer(b"") if text is None else text, bounds[:-1], bounds[1:]
 
     @cached_property
     def _values(self) -> tuple[np.ndarray[Any, Any], list[tuple[int, int]], int]:
