@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from solfa.errors import StoreError
 from solfa.files.json_objects import parse_object
 from solfa.files.stores.place import Place
+from solfa.store.column_numbers import numbers_of
 from solfa.store.file_cache import FileCache
 from solfa.store.landmark_file import LandmarkFile, StoredLandmarks
 from solfa.store.local_copy import readable, wanted_file
@@ -218,7 +219,7 @@ class ShardReader:
         """Find the byte offset and length of every array in a data file of `size` bytes; return `more` columns, too."""
         columns = self._read_meta(["status", "byte_offset", "byte_length", "num_frames", *more])
         offset, length, frames = (
-            pc.fill_null(columns.column(name), -1).to_numpy() for name in ("byte_offset", "byte_length", "num_frames")
+            numbers_of(pc.fill_null(columns.column(name), -1)) for name in ("byte_offset", "byte_length", "num_frames")
         )
         # Neither offset + length nor frames * bytes_per_frame: hostile numbers could overflow.
         outside = (
@@ -232,7 +233,7 @@ class ShardReader:
     @cached_property
     def num_frames(self) -> np.ndarray[Any, Any]:
         """The number of frames of every clip, int64."""
-        return np.asarray(self._read_meta(["status", "num_frames"]).column("num_frames"), np.int64)
+        return numbers_of(pc.fill_null(self._read_meta(["status", "num_frames"]).column("num_frames"), -1))
 
     @cached_property
     def ids(self) -> list[str]:
