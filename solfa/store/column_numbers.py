@@ -1,4 +1,4 @@
-"""Columns of tables as numpy arrays.
+"""Columns of tables as arrays of numpy and places in memory.
 
 Not by `to_numpy`, which imports pandas wherever that is installed: half a second, for nothing.
 """
@@ -24,3 +24,11 @@ def numbers_of(column: pa.ChunkedArray | pa.Array) -> np.ndarray[Any, Any]:
         if len(piece)
     ]
     return found[0] if len(found) == 1 else np.concatenate([np.empty(0, dtype), *found])
+
+
+def texts_of(column: pa.ChunkedArray) -> tuple[pa.Buffer, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the texts of a column as one buffer of UTF-8, and where in it each begins and ends."""
+    texts = column.combine_chunks()
+    _, offsets, buffer = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, texts.offset * 4).astype(np.int64)
+    return pa.py_buffer(b"") if buffer is None else buffer, bounds[:-1], bounds[1:]

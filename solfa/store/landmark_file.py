@@ -18,7 +18,7 @@ import pyarrow as pa
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.stores.place import Place, store_at
-from solfa.ops.landmarks import LANDMARKS_VERSION
+from solfa.ops.landmark_version import LANDMARKS_VERSION
 from solfa.store.column_numbers import numbers_of
 from solfa.store.file_cache import FileCache
 from solfa.store.layout import numbered

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from solfa.errors import StoreError
 from solfa.files.json_objects import parse_object
 from solfa.files.stores.place import Place
-from solfa.store.column_numbers import numbers_of
+from solfa.store.column_numbers import numbers_of, texts_of
 from solfa.store.file_cache import FileCache
 from solfa.store.landmark_file import LandmarkFile, StoredLandmarks
 from solfa.store.local_copy import readable, wanted_file
@@ -194,10 +194,7 @@ class ShardReader:
 
     def id_texts(self) -> tuple[pa.Buffer, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Return the ids of all clips as one buffer of UTF-8; say where in it each begins and ends."""
-        ids = self._read_meta(["status", "id"]).column("id").combine_chunks()
-        _, offsets, text = ids.buffers()
-        bounds = np.frombuffer(offsets, np.int32, len(ids) + 1, ids.offset * 4).astype(np.int64)
-        return pa.py_buffer(b"") if text is None else text, bounds[:-1], bounds[1:]
+        return texts_of(self._read_meta(["status", "id"]).column("id"))
 
     @cached_property
     def _values(self) -> tuple[np.ndarray[Any, Any], list[tuple[int, int]], int]:

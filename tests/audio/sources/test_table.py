@@ -8,8 +8,9 @@ from hostile import encoded, tone
 
 from solfa.audio.probe import probe
 from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.followed_links import FollowedLinks
 from solfa.audio.sources.location import locate_recording
-from solfa.audio.sources.table import FollowedLinks, TableSource
+from solfa.audio.sources.table import TableSource
 from solfa.errors import ConfigError
 
 WAV = encoded(tone(100))
