@@ -7,6 +7,7 @@ promises never to change, so a run can resume under another version and still se
 import hashlib
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Int64
@@ -32,11 +33,17 @@ def crop_start(seed: int, epoch: int, clip_id: str, slack: int) -> int:
     return bits * (slack + 1) >> 64
 
 
+@lru_cache(maxsize=4)
+def crop_prefix(seed: int, epoch: int) -> bytes:
+    """Return what is hashed before the id of a clip to draw the first frame of its crop."""
+    return _content("crop", seed, epoch)
+
+
 def crop_starts(
     seed: int, epoch: int, clip_ids: Sequence[str], slacks: Int64[np.ndarray, "G"]
 ) -> Int64[np.ndarray, "G"]:
     """Draw the first frames of the crops of many clips, each as `crop_start` draws it."""
-    begun, keys = hashlib.blake2b(_content("crop", seed, epoch), digest_size=KEY_BYTES), []
+    begun, keys = hashlib.blake2b(crop_prefix(seed, epoch), digest_size=KEY_BYTES), []
     for clip_id in clip_ids:
         key = begun.copy()
         key.update(f"{len(clip_id)}:{clip_id}".encode("utf-8", "surrogatepass"))  # _content(clip_id), in half the time

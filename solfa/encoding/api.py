@@ -8,15 +8,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
 from solfa.audio.sources.dataset_config import heard_by
 from solfa.audio.sources.peeked import PeekedSource
-from solfa.codecs.catalogue import Precision, load_codec
 from solfa.codecs.default_name import DEFAULT_CODEC
-from solfa.codecs.protocol import Codec
+from solfa.codecs.remembered import CodecFacts, CodecMemory
 from solfa.config import parse_config
 from solfa.encoding.executors.executor_choice import ExecutorName, choose_workforce
 from solfa.encoding.failure_limit import FailureLimit
@@ -42,14 +41,18 @@ from solfa.store.retries import standing_failures
 from solfa.store.schema import Commit, DatasetInfo, DType
 from solfa.store.shard_reader import FailedClip
 
+if TYPE_CHECKING:
+    from solfa.codecs.inference import Precision
+    from solfa.codecs.protocol import Codec
+
 
 def encode(
     source: str | Path | AudioSource,
     dest: str | Place,
     *,
-    codec: str | Path | Codec | None = None,
+    codec: "str | Path | Codec | None" = None,
     device: str = "auto",
-    precision: Precision | None = None,
+    precision: "Precision | None" = None,
     dtype: DType | None = None,
     segment_seconds: float | None = None,
     batch_seconds: float | None = None,
@@ -100,7 +103,7 @@ def encode(
         source = open_source(source, audio_root=_path(audio_root), trust_code=trust_code, on_listed=listener.listing)
     if executor != "local" and codec is not None and not isinstance(codec, str | Path):
         raise ConfigError(f"`executor={executor}`: other machines cannot have your codec object; pass a name or a path")
-    load: Callable[[], Codec] = partial(_load, root, codec, precision)
+    load: Callable[[], Codec | CodecFacts] = partial(_load, root, codec, precision)
     with ThreadPoolExecutor(1, thread_name_prefix="codec") as beside:
         if executor == "ray":  # to connect to a cluster is mostly to wait
             load = beside.submit(load).result
@@ -137,9 +140,20 @@ def encode(
     return _report(root, found, totals, planning, time.monotonic() - started)
 
 
-def _load(root: Place, codec: str | Path | Codec | None, precision: Precision | None) -> Codec:
+def _load(root: Place, codec: "str | Path | Codec | None", precision: "Precision | None") -> "Codec | CodecFacts":
+    """Load a codec, or recall what it says of itself: who encodes with it loads it in another process."""
     chosen = codec_of(root) if codec is None else codec
-    return load_codec(chosen, precision=precision) if isinstance(chosen, str | Path) else chosen
+    if not isinstance(chosen, str | Path):
+        return chosen
+    memory = CodecMemory(str(chosen), precision)
+    recalled = memory.recall()
+    if recalled is not None:
+        return recalled
+    from solfa.codecs.catalogue import load_codec  # here, because torch takes longer to import than all the rest
+
+    loaded = load_codec(chosen, precision=precision)
+    memory.remember(CodecFacts.of(loaded))
+    return loaded
 
 
 def codec_of(dest: str | Place) -> str:
@@ -155,7 +169,7 @@ def _path(path: str | Path | None) -> Path | None:
 def settle_info(
     root: Place,
     source: PeekedSource,
-    codec: Codec,
+    codec: "Codec | CodecFacts",
     device: str,
     segment_seconds: float | None = None,
     batch_seconds: float | None = None,

@@ -1,14 +1,17 @@
 """What determines a dataset's numbers, apart from the audio: the codec, and how recordings are cut and stored."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from solfa.codecs.protocol import Codec
+from solfa.codecs.remembered import CodecFacts
 from solfa.config import Config
 from solfa.errors import ConfigError
 from solfa.store.schema import ArraySpec, DatasetInfo, DType
+
+if TYPE_CHECKING:
+    from solfa.codecs.protocol import Codec
 
 DEFAULT_SEGMENT_SECONDS = 30.0
 
@@ -35,7 +38,7 @@ def default_batch_seconds(device: str) -> float:
     return _DEVICE_BATCH_SECONDS.get(device.partition(":")[0], 0.0)
 
 
-def array_spec(codec: Codec, dtype: DType | None = None) -> ArraySpec:
+def array_spec(codec: "Codec | CodecFacts", dtype: DType | None = None) -> ArraySpec:
     """Describe the arrays that a codec produces."""
     if codec.kind == "codes":
         assert codec.num_codebooks is not None and codec.codebook_size is not None
@@ -58,7 +61,7 @@ def array_spec(codec: Codec, dtype: DType | None = None) -> ArraySpec:
         raise ConfigError(f"dtype {dtype}: cannot hold the {codec.kind} of {codec.name} ({error})") from None
 
 
-def dataset_info(codec: Codec, settings: EncodeSettings) -> DatasetInfo:
+def dataset_info(codec: "Codec | CodecFacts", settings: EncodeSettings) -> DatasetInfo:
     """Describe the dataset that a codec and settings make; its fingerprint covers all that affects the numbers."""
     parts = {
         "codec": dict(codec.description),

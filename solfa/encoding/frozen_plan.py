@@ -17,7 +17,7 @@ from solfa.audio.recording import AudioInfo, AudioSource, Recording
 from solfa.audio.sources.choice import locate
 from solfa.encoding.clip_plan import clips_of, shard_bounds
 from solfa.encoding.coverage import Span, imported_coverage
-from solfa.encoding.recording_versions import Versions, has_changed, planned_versions, version_of
+from solfa.encoding.recording_versions import PlannedRecordings, has_changed, version_of
 from solfa.encoding.remembered_probes import forget_probes, probe_and_remember
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
@@ -62,7 +62,7 @@ def extend_plan(
         report = PlanningReport()
         # Counted before reading the plan: if another process adds a part meanwhile, ours cannot take its number.
         part = len(plan_parts(root))
-        known = planned_versions(root)
+        known = PlannedRecordings.read(root)
         again = retryable(root) if retry_failed else {}
         missing, report.unplaced = imported_coverage(root)
         fresh = _fresh(source, known, again, missing, report, on_recordings)
@@ -120,7 +120,7 @@ def _leaves(uri: str) -> bool:
 
 def _fresh(
     source: AudioSource,
-    known: Versions,
+    known: PlannedRecordings,
     again: Collection[str],
     missing: Collection[str],
     report: PlanningReport,
@@ -129,9 +129,10 @@ def _fresh(
     for recording in source.recordings():
         report.recordings += 1
         on_recordings(report.recordings)
-        if recording.key not in known or recording.key in again:
+        planned = known.get(recording.key)
+        if planned is None or recording.key in again:
             yield recording
-        elif has_changed(known[recording.key], version_of(recording)):
+        elif has_changed(planned, version_of(recording)):
             report.changed.append(recording.key)
         elif recording.key in missing:
             yield recording

@@ -30,13 +30,13 @@ class Encoders:
         cls, device: str, count: int | None, num_workers: int | None, environment: Mapping[str, str]
     ) -> "Encoders":
         """Fill in what the user left open: by default one encoder per core or GPU that is this process's own."""
-        import torch
-
         expect_counts(count, num_workers)
         device = choose_device(device)
         cores, rank, turn = own_cores(environment), read_rank(environment), read_turn(environment)
         if device.partition(":")[0] == "cpu":
             return cls("cpu", count or cores, 1 if num_workers is None else num_workers, rank, turn)
+        import torch  # here, because a machine without GPUs need not wait for it
+
         seen = torch.cuda.device_count() if device == "cuda" else 1
         gpus = seen if rank.world_size == 1 else 1
         workers = min(GPU_WORKERS, cores) if num_workers is None else num_workers

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from solfa.audio.sources.metadata import SIDECAR_ERROR
 from solfa.files.stores.place import Place
+from solfa.store.column_numbers import numbers_of
 from solfa.store.plan_file import iterate_plan_tables
 from solfa.store.schema import ArraySpec
 
@@ -44,7 +45,7 @@ def summarize_source(root: Place, array: ArraySpec) -> SourceSummary:
     """Go through the plan of a dataset, one shard at a time."""
     summary = SourceSummary()
     for shard in iterate_plan_tables(root, _COLUMNS):
-        start, stop, length, rate, channels = (shard.column(name).to_numpy() for name in _NUMBERS)
+        start, stop, length, rate, channels = (numbers_of(shard.column(name)) for name in _NUMBERS)
         samples = np.where(rate != 0, channels * (stop - start), array.num_channels * length)
         summary.pcm_bytes += 2 * int(samples.sum())
         is_first = start == 0  # a recording is counted with its first clip

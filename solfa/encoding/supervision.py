@@ -3,15 +3,15 @@
 import time
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
-from solfa.codecs.protocol import Codec, is_pointwise
+from solfa.codecs.remembered import CodecFacts
 from solfa.encoding.executors.local_executor import LocalExecutor
 from solfa.encoding.executors.protocol import Executor
 from solfa.encoding.failure_limit import FailureLimit
 from solfa.encoding.placement import Encoders
 from solfa.encoding.progress import Listener, Progress
 from solfa.encoding.shard_claims import claim_shards
-from solfa.encoding.shard_pipeline import encode_claims
 from solfa.encoding.shard_tallies import ShardTallies
 from solfa.encoding.worker_main import EncoderJob, made_by
 from solfa.files.stores.place import Place, whole_place
@@ -20,6 +20,9 @@ from solfa.store.layout import committed_shards
 from solfa.store.lease import live_leases
 from solfa.store.plan_file import ShardOfPlan, iterate_plan_columns, list_shards
 from solfa.store.schema import DatasetInfo
+
+if TYPE_CHECKING:
+    from solfa.codecs.protocol import Codec
 
 POLL_SECONDS = 0.5
 LOOK_SECONDS, LOOK_SHARE = 1.0, 0.02
@@ -33,7 +36,8 @@ class Run:
     root: Place
     info: DatasetInfo
     source_root: Place
-    codec: Codec
+    codec: "Codec | CodecFacts"
+    """Itself, or what is remembered of it: who encodes elsewhere loads it there."""
     encoders: Encoders
     in_process: bool
     """The codec is an object that only this process has; otherwise encoder processes load the codec by its spec."""
@@ -119,12 +123,16 @@ class Watch:
 
 
 def _encode_here(run: Run, watch: Watch) -> None:
-    device, turn = run.encoders.device, run.encoders.turn
+    from solfa.codecs.protocol import is_pointwise  # here, because torch takes longer to import than all the rest
+    from solfa.encoding.shard_pipeline import encode_claims
+
+    device, turn, codec = run.encoders.device, run.encoders.turn, run.codec
+    assert not isinstance(codec, CodecFacts)
     encode_claims(
         run.root,
         run.info,
-        run.codec,
-        claim_shards(run.root, run.info, turn.number, turn.total, any_lengths=is_pointwise(run.codec)),
+        codec,
+        claim_shards(run.root, run.info, turn.number, turn.total, any_lengths=is_pointwise(codec)),
         run.source_root,
         num_workers=0,
         made_by=made_by(device),

@@ -36,6 +36,19 @@ def read_rows(path: Path) -> Iterator[Row]:
     return _read_jsonl(path)
 
 
+def read_column(path: Path, column: str) -> Iterator[Any]:
+    """Read one value of every row, without the others; None where a row has none of that name."""
+    name = path.name.lower()
+    if not name.endswith((".csv", ".tsv")):
+        yield from (row.values.get(column) for row in _read_jsonl(path))
+        return
+    lines = _read_lines(path, _delimiter(name))
+    _, header = next(lines)
+    place = header.index(column) if column in header else None
+    for _, values in lines:
+        yield None if place is None else values[place]
+
+
 def _delimiter(name: str) -> str:
     return "\t" if name.endswith(".tsv") else ","
 
@@ -79,20 +92,30 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
 
 
 def _read_csv(path: Path, delimiter: str) -> Iterator[Row]:
+    header: list[str] = []
+    for line, values in _read_lines(path, delimiter):
+        if header:
+            yield Row(line, dict(zip(header, values, strict=True)))
+        else:
+            header = values
+
+
+def _read_lines(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Read the names of the columns, then the values of each row, of which there are as many."""
     csv.field_size_limit(1 << 24)
     with _open_text(path) as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         where = escape_path(path)
         try:
             header = _column_names(next(reader, []), where)
+            yield reader.line_num, header
+            count = len(header)
             for values in reader:
                 if not values:
                     continue
-                if len(values) != len(header):
-                    raise ConfigError(
-                        f"{where}, line {reader.line_num}: expected {len(header)} columns, found {len(values)}"
-                    )
-                yield Row(reader.line_num, dict(zip(header, values, strict=True)))
+                if len(values) != count:
+                    raise ConfigError(f"{where}, line {reader.line_num}: expected {count} columns, found {len(values)}")
+                yield reader.line_num, values
         except csv.Error as error:
             raise ConfigError(f"{where}, line {reader.line_num}: {error}") from None
 

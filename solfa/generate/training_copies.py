@@ -20,7 +20,8 @@ from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
 from solfa.files.json_objects import parse_object
 from solfa.files.whole_files import create_once
-from solfa.ops.landmarks import LANDMARKS_VERSION, find_landmarks, pack_landmarks
+from solfa.ops.landmark_version import LANDMARKS_VERSION
+from solfa.ops.landmarks import find_landmarks, pack_landmarks
 from solfa.store.dataset import Dataset
 from solfa.store.file_cache import FileCache
 from solfa.store.landmark_file import StoredLandmarks

@@ -24,8 +24,6 @@ from solfa.ops.decimation import DELAY, decimate
 LANDMARK_RATE, WINDOW, HOP = 8_000, 1_024, 384
 LANDMARK_FRAME_RATE = LANDMARK_RATE / HOP
 """Frames per second of the spectrogram in which peaks are found."""
-LANDMARKS_VERSION = 1
-"""Landmarks of two versions cannot be compared."""
 
 _EDGES = (20, 40, 60, 85, 120, 170, 240, 320, 420)
 _BANDS = tuple(pairwise(_EDGES))

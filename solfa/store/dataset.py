@@ -182,7 +182,7 @@ class Dataset(Sequence[Clip]):
     @cached_property
     def _clips(self) -> StoredClips:
         is_plain = self.cache is None and self._verify == "never"
-        return StoredClips(self._starts, self.info.array.width, self._shard, is_plain=is_plain)
+        return StoredClips(self._starts, self.info.array, self._shard, is_plain=is_plain)
 
     def _anticipate(self, places: Sequence[tuple[ShardReader, int]]) -> None:
         rows: dict[ShardReader, list[int]] = {}

@@ -18,7 +18,8 @@ import pyarrow as pa
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.stores.place import Place, store_at
-from solfa.ops.landmarks import LANDMARKS_VERSION
+from solfa.ops.landmark_version import LANDMARKS_VERSION
+from solfa.store.column_numbers import numbers_of
 from solfa.store.file_cache import FileCache
 from solfa.store.layout import numbered
 from solfa.store.local_copy import readable
@@ -146,7 +147,7 @@ class LandmarkFile:
         ids, checksums = (self._table.column(name).to_pylist() for name in ("id", "checksum"))
         lists = self._table.column("landmarks").combine_chunks()
         lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
-        values, offsets = lists.values.to_numpy(), lists.offsets.to_numpy()
+        values, offsets = numbers_of(lists.values), numbers_of(lists.offsets)
         found = [ClipLandmarks(name, values[offsets[row] : offsets[row + 1]]) for row, name in enumerate(ids)]
         wrong = [
             clip.id for clip, checksum in zip(found, checksums, strict=True) if _checksum(clip.numbers) != checksum

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from solfa.errors import StoreError
 from solfa.files.json_objects import parse_object
 from solfa.files.stores.place import Place
+from solfa.store.column_numbers import numbers_of, texts_of
 from solfa.store.file_cache import FileCache
 from solfa.store.landmark_file import LandmarkFile, StoredLandmarks
 from solfa.store.local_copy import readable, wanted_file
@@ -185,10 +186,15 @@ class ShardReader:
         places = ArrayPlaces(offsets.tolist(), lengths.tolist(), checksums)
         return RemoteArrays(self._root, self._commit, self._spec, places, self._cache or FileCache.choose())
 
-    def mapped(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """View the whole data file, which must be here, as items, and say where the array of each clip begins."""
+    def mapped(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """View the whole data file, which must be here, as items; say where each clip begins and how many it has."""
         values, bounds, _ = self._values
-        return values, np.array([start for start, _ in bounds], np.int64)
+        starts, stops = np.array(bounds, np.int64).reshape(-1, 2).T
+        return values, starts, stops - starts
+
+    def id_texts(self) -> tuple[pa.Buffer, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Return the ids of all clips as one buffer of UTF-8; say where in it each begins and ends."""
+        return texts_of(self._read_meta(["status", "id"]).column("id"))
 
     @cached_property
     def _values(self) -> tuple[np.ndarray[Any, Any], list[tuple[int, int]], int]:
@@ -210,7 +216,7 @@ class ShardReader:
         """Find the byte offset and length of every array in a data file of `size` bytes; return `more` columns, too."""
         columns = self._read_meta(["status", "byte_offset", "byte_length", "num_frames", *more])
         offset, length, frames = (
-            pc.fill_null(columns.column(name), -1).to_numpy() for name in ("byte_offset", "byte_length", "num_frames")
+            numbers_of(pc.fill_null(columns.column(name), -1)) for name in ("byte_offset", "byte_length", "num_frames")
         )
         # Neither offset + length nor frames * bytes_per_frame: hostile numbers could overflow.
         outside = (
@@ -224,7 +230,7 @@ class ShardReader:
     @cached_property
     def num_frames(self) -> np.ndarray[Any, Any]:
         """The number of frames of every clip, int64."""
-        return np.asarray(self._read_meta(["status", "num_frames"]).column("num_frames"), np.int64)
+        return numbers_of(pc.fill_null(self._read_meta(["status", "num_frames"]).column("num_frames"), -1))
 
     @cached_property
     def ids(self) -> list[str]:

@@ -26,6 +26,7 @@ from solfa.files.crash_points import crash_point
 from solfa.files.digest import file_sha256
 from solfa.files.stores.bucket_store import BucketStore
 from solfa.files.stores.place import Place, store_at
+from solfa.store.column_numbers import numbers_of
 from solfa.store.landmark_file import ClipLandmarks, create_landmarks
 from solfa.store.layout import commit_key, content_name, file_record, read_commit
 from solfa.store.plan_file import PlannedClip, metadata_text
@@ -197,7 +198,7 @@ def array_ranges(path: Path, spec: ArraySpec) -> list[tuple[int, int]]:
             column = reader.get_batch(index).column("array")
             # For a batch without frames, Arrow's buffer does not point into the file.
             begin = column.values.buffers()[1].address - base if len(column.values) else 0
-            bounds = column.offsets.to_numpy().astype(np.int64) * itemsize + begin
+            bounds = numbers_of(column.offsets).astype(np.int64) * itemsize + begin
             ranges += zip(bounds[:-1].tolist(), np.diff(bounds).tolist(), strict=True)
     return ranges
 

@@ -22,6 +22,7 @@ from solfa.errors import StoreError
 from solfa.files.json_objects import parse_object
 from solfa.files.stores.place import Place, read_place, store_at
 from solfa.files.stores.protocol import Store
+from solfa.store.column_numbers import numbers_of
 from solfa.store.gc import leftovers
 from solfa.store.landmark_file import LandmarkFile, landmark_key, shards_with_landmarks
 from solfa.store.layout import (
@@ -266,7 +267,7 @@ def _check_arrays(here: Path, commit: Commit, meta: pa.Table, spec: ArraySpec) -
 def _clips(batch: pa.RecordBatch) -> Iterator[tuple[str, int, np.ndarray[Any, Any]]]:
     ids, frames = batch.column("id").to_pylist(), batch.column("num_frames").to_pylist()
     column = batch.column("array")
-    values, offsets = column.values.to_numpy(), column.offsets.to_numpy()
+    values, offsets = numbers_of(column.values), numbers_of(column.offsets)
     for row, (clip_id, num_frames) in enumerate(zip(ids, frames, strict=True)):
         yield clip_id, num_frames, values[offsets[row] : offsets[row + 1]]
 

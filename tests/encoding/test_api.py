@@ -1,6 +1,8 @@
 """Encoding end to end, in this process: what is stored, what a second run does, and what is refused."""
 
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +48,31 @@ def test_segments_together_are_the_recording(audio_folder, tmp_path):
     ids = sorted(clip_id for clip_id in cut.ids() if clip_id.startswith("long.flac@"))
     assert ids == [f"long.flac@{start:09.3f}" for start in (0, 2, 4, 6)]
     assert np.array_equal(np.concatenate([cut[clip_id].array for clip_id in ids]), whole["long.flac"].array)
+
+
+def test_to_find_that_nothing_is_to_be_done_takes_neither_torch_nor_pandas(audio_folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("solfa.codecs.remembered._SETTLED_SECONDS", 0.0)
+    dest = tmp_path / "d.solfa"
+    encode(audio_folder, dest)
+    assert solfa.encode(audio_folder, dest).new_clips == 0  # by its name, which is remembered
+    code = (
+        "import sys, solfa\n"
+        f"assert solfa.encode({str(audio_folder)!r}, {str(dest)!r}, device='cpu').new_clips == 0\n"
+        "print(sorted({'torch', 'pandas', 'transformers'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_what_is_remembered_of_a_codec_does_not_hide_that_a_dataset_has_another(audio_folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("solfa.codecs.remembered._SETTLED_SECONDS", 0.0)
+    encode(audio_folder, tmp_path / "8.solfa")
+    encode(audio_folder, tmp_path / "9.solfa", "mulaw:bits=9")
+    for _ in range(2):  # loaded, then remembered
+        assert solfa.encode(audio_folder, tmp_path / "8.solfa", codec="mulaw").new_clips == 0
+        with pytest.raises(ConfigError, match="was made with different settings"):
+            solfa.encode(audio_folder, tmp_path / "9.solfa", codec="mulaw")
 
 
 def test_repeating_does_nothing_and_new_files_are_appended(audio_folder, tmp_path, digest):

@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Bool, Int64, Num
 from torch import Tensor
 
+from solfa.data.batching.kernel.library import Segments, batch_kernel
 from solfa.data.batching.row_layout import Rows
-from solfa.data.sources.clip_group import Group, Told
-from solfa.data.stable_random import crop_starts
+from solfa.data.sources.clip_group import ClipGroup, Group, Told
+from solfa.data.stable_random import crop_prefix, crop_starts
 from solfa.errors import StoreError
 
 _WIDE: dict[str, type[np.int64] | type[np.float32]] = {"u": np.int64, "i": np.int64, "f": np.float32}
@@ -119,25 +120,47 @@ def read_batch(group: Group, share: RankShare) -> Batch:
     """Read one rank's share of a global batch."""
     part = share.part
     clips = group(part.clips)
-    told, starts = Told(clips), part.starts
-    if part.slacks.any():
-        starts = starts + crop_starts(share.seed, share.epoch, told.ids, part.slacks)
-    windows = clips.windows(starts, starts + part.num_frames)
-    gaps = None if part.is_full else part.gaps()
-    return Batch(
-        arrays=torch.from_numpy(_join_windows(part, windows, gaps, clips.width())),
-        segment_ids=torch.from_numpy(_number_segments(part, gaps)),
-        told=told,
-        num_frames=torch.from_numpy(part.num_frames),
-        clip_frames=torch.from_numpy(part.clip_frames),
+    told = Told(clips)
+    starts = _draw_starts(share, clips, told) if part.slacks.any() else part.starts
+    segments = Segments(
         starts=torch.from_numpy(starts),
+        num_frames=torch.from_numpy(part.num_frames),
         rows=torch.from_numpy(part.rows),
         columns=torch.from_numpy(part.columns),
+    )
+    arrays, segment_ids = _fill(part, clips, segments)
+    return Batch(
+        arrays=arrays,
+        segment_ids=segment_ids,
+        told=told,
+        num_frames=segments.num_frames,
+        clip_frames=torch.from_numpy(part.clip_frames),
+        starts=segments.starts,
+        rows=segments.rows,
+        columns=segments.columns,
         epoch=share.epoch,
         step=share.step,
         global_rows=share.global_rows,
         global_frames=share.global_frames,
     )
+
+
+def _draw_starts(share: RankShare, clips: ClipGroup, told: Told) -> Int64[np.ndarray, "G"]:
+    kernel, ids, part = batch_kernel(), clips.mapped_ids(), share.part
+    if kernel is None or ids is None:
+        return np.asarray(part.starts + crop_starts(share.seed, share.epoch, told.ids, part.slacks))
+    return kernel.draw_starts(crop_prefix(share.seed, share.epoch), ids, part.starts, part.slacks)
+
+
+def _fill(part: Rows, clips: ClipGroup, segments: Segments) -> tuple[Num[Tensor, "B T W"], Int64[Tensor, "B T"]]:
+    kernel, arrays = batch_kernel(), clips.mapped_arrays()
+    if kernel is not None and arrays is not None:
+        return kernel.fill(part.num_rows, part.num_columns, segments, arrays)
+    starts = segments.starts.numpy()
+    windows = clips.windows(starts, starts + part.num_frames)
+    gaps = None if part.is_full else part.gaps()
+    joined = _join_windows(part, windows, gaps, clips.width())
+    return torch.from_numpy(joined), torch.from_numpy(_number_segments(part, gaps))
 
 
 def _join_windows(

@@ -96,22 +96,27 @@ class PackPlan:
         start = first_row * self.row_frames
         stop = min(last_row * self.row_frames, int(self.ends[-1]))
         # Cut the frames from `start` to `stop` wherever a clip ends and wherever a row ends.
-        first, last = np.searchsorted(self.ends, [start, stop], side="right")
-        row_borders = np.arange(first_row, last_row, dtype=np.int64) * self.row_frames
-        begins = np.union1d(row_borders, self.ends[first:last])
-        begins = begins[begins < stop]
-        places = np.searchsorted(self.ends, begins, side="right")
+        first, last = self.ends.searchsorted([start, stop], side="right").tolist()
+        ends = self.ends[first : last + 1]
+        row_borders = np.arange(start, stop, self.row_frames, dtype=np.int64)
+        borders = np.concatenate([row_borders, ends[: last - first], [stop]])
+        borders.sort()
+        lengths = borders[1:] - borders[:-1]
+        is_first = lengths > 0  # of borders that fall together
+        begins, num_frames = borders[:-1][is_first], lengths[is_first]
+        places = ends.searchsorted(begins, side="right") + first
         clip_begins = np.where(places > 0, self.ends[places - 1], 0)
+        rows, columns = np.divmod(begins, self.row_frames)
         return Rows(
             num_rows=last_row - first_row,
             num_columns=self.row_frames,
             clips=self.order[places],
             starts=begins - clip_begins,
             slacks=np.zeros(len(begins), np.int64),
-            num_frames=np.diff(begins, append=stop),
+            num_frames=num_frames,
             clip_frames=self.ends[places] - clip_begins,
-            rows=begins // self.row_frames - first_row,
-            columns=begins % self.row_frames,
+            rows=rows - first_row,
+            columns=columns,
         )
 
 

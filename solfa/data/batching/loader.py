@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader, Dataset
 from solfa.config import Config, parse_config
 from solfa.data.batching.collation import Batch, RankShare, read_batch
 from solfa.data.batching.epoch_plan import EpochPlan
+from solfa.data.batching.kernel.library import batch_kernel
 from solfa.data.batching.modes import Crop, Mode, Pack, Pad, plan_epoch
 from solfa.data.batching.prefetch import Prefetch
 from solfa.data.batching.row_layout import deal
@@ -265,6 +266,8 @@ def make_loader(
     (0, 1)
     """
     sampler = GlobalBatchSampler(source, mode, seed=seed, rank=rank, world_size=world_size, pad_ranks=pad_ranks)
+    if num_workers:
+        batch_kernel()  # before they are forked, so that they have it
     files = files_of_source(source)
     if files is not None and num_workers and multiprocessing_context is None:
         # Clients of object stores do not survive a fork.

@@ -12,9 +12,9 @@ from solfa.data.sources.hold_out import recording_of
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
 from solfa.files.stores.place import Place
+from solfa.ops.landmark_version import LANDMARKS_VERSION
 from solfa.ops.landmarks import (
     LANDMARK_FRAME_RATE,
-    LANDMARKS_VERSION,
     Landmarks,
     at_speed,
     find_landmarks,

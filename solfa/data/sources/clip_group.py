@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int64, Num
 
 from solfa.data.sources.clip_source import ClipSource, SourceClip
+from solfa.store.stored_group import MappedArrays
 
 
 @runtime_checkable
@@ -20,6 +21,14 @@ class ClipGroup(Protocol):
 
     def width(self) -> int:
         """Numbers per frame, the same for all clips of a source."""
+        ...
+
+    def mapped_arrays(self) -> MappedArrays | None:
+        """Say where the arrays are in this process's memory, if they are there."""
+        ...
+
+    def mapped_ids(self) -> Int64[np.ndarray, "2 G"] | None:
+        """Say where the ids are in this process's memory as UTF-8, and how many bytes they take, if they are there."""
         ...
 
     def ids(self) -> list[str]: ...
@@ -62,6 +71,12 @@ class SeparateClips:
 
     def width(self) -> int:
         return int(self._clips[0].array.shape[1])
+
+    def mapped_arrays(self) -> None:
+        return None
+
+    def mapped_ids(self) -> None:
+        return None
 
     def ids(self) -> list[str]:
         return [clip.id for clip in self._clips]

@@ -18,6 +18,7 @@ from solfa.data.sources.clip_source import ClipSource, DrawWeights, SourceClip, 
 from solfa.errors import ConfigError
 from solfa.files.digest import value_sha256
 from solfa.store.remote_files import RemoteFiles, joined_files
+from solfa.store.stored_group import MappedArrays
 
 T = TypeVar("T")
 
@@ -71,6 +72,20 @@ class MixedGroup:
 
     def width(self) -> int:
         return next(group.width() for group, places in zip(self._groups, self._places, strict=True) if len(places))
+
+    def mapped_arrays(self) -> MappedArrays | None:
+        found = [group.mapped_arrays() for group in self._groups]
+        mapped = [arrays for arrays in found if arrays is not None]
+        first = next((arrays for arrays in mapped if arrays.places.size), None)
+        if first is None or len(mapped) < len(found):
+            return None
+        merged = np.empty((2, sum(map(len, self._places))), np.int64)
+        for places, arrays in zip(self._places, mapped, strict=True):
+            merged[:, places] = arrays.places
+        return first._replace(places=merged)
+
+    def mapped_ids(self) -> None:
+        return None  # `mixed_id` is not stored anywhere
 
     def ids(self) -> list[str]:
         return self._merged(

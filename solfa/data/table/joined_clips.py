@@ -16,6 +16,7 @@ from solfa.data.sources.clip_group import ClipGroup, grouping
 from solfa.data.sources.clip_source import ClipSource, SourceClip, files_of_source
 from solfa.data.table.clip_table import ClipTable
 from solfa.store.remote_files import RemoteFiles
+from solfa.store.stored_group import MappedArrays
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,12 @@ class JoinedGroup:
 
     def width(self) -> int:
         return self._group.width()
+
+    def mapped_arrays(self) -> MappedArrays | None:
+        return self._group.mapped_arrays()
+
+    def mapped_ids(self) -> Int64[np.ndarray, "2 G"] | None:
+        return self._group.mapped_ids()
 
     def ids(self) -> list[str]:
         return self._group.ids()

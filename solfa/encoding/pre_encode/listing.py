@@ -21,6 +21,7 @@ from solfa.encoding.remembered_probes import forget_probes, probe_and_remember
 from solfa.errors import ConfigError, StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.whole_files import publish, temporary_path
+from solfa.store.column_numbers import numbers_of
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip
 
 ROWS_PER_GROUP = 4096
@@ -79,7 +80,7 @@ def _record_batches(
 def read_lengths(out: Path) -> npt.NDArray[np.int64]:
     """Read how many samples each item of the list has; 0 if it cannot be read."""
     with _open(out) as file:
-        lengths: npt.NDArray[np.int64] = file.read(columns=["num_samples"])["num_samples"].to_numpy()
+        lengths: npt.NDArray[np.int64] = numbers_of(file.read(columns=["num_samples"])["num_samples"])
         return lengths
 
 

@@ -58,7 +58,7 @@ def _load(name: str, sources: tuple[Path, ...], compiler: str, folder: Path) -> 
     path = folder / f"{name}-{digest.hexdigest()[:16]}.so"
     try:
         if not path.exists():
-            _logger.info("compiling the generation kernel with %s (only once)", compiler)
+            _logger.info("compiling the kernel %s with %s (only once)", name, compiler)
             _compile([*command, *options, f"-I{VECTORS.parent}"], sources[0], path)
         return ctypes.CDLL(str(path))
     except OSError as error:

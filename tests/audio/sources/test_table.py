@@ -8,8 +8,9 @@ from hostile import encoded, tone
 
 from solfa.audio.probe import probe
 from solfa.audio.sources.choice import open_source
+from solfa.audio.sources.followed_links import FollowedLinks
 from solfa.audio.sources.location import locate_recording
-from solfa.audio.sources.table import FollowedLinks
+from solfa.audio.sources.table import TableSource
 from solfa.errors import ConfigError
 
 WAV = encoded(tone(100))
@@ -183,3 +184,40 @@ def test_links_that_are_remembered_lead_where_they_lead(tmp_path):
         assert links.follow(tmp_path / name) == (tmp_path / name).resolve(), name
     with pytest.raises((RuntimeError, OSError)):
         links.follow(tmp_path / "loop")
+
+
+def test_plain_rows_are_described_as_any_other_rows(tmp_path, monkeypatch):
+    """A shorter way is taken for what most rows name; it must not be told from the long one."""
+    for name in ("a.wav", "deep/er/b.wav", "deep/ü%.wav", "x/a b.wav"):
+        write(tmp_path / "audio" / name)
+    write(tmp_path / "here.wav")
+    (tmp_path / "audio/folder").symlink_to("deep/er")
+    (tmp_path / "audio/out").symlink_to(tmp_path)
+    (tmp_path / "audio/link.wav").symlink_to("a.wav")
+    (tmp_path / "audio/dangling.wav").symlink_to("nowhere")
+    names = [
+        *("a.wav", "deep/er/b.wav", "deep/ü%.wav", "x/a b.wav", "folder/b.wav", "link.wav", "dangling.wav", "here.wav"),
+        *("./a.wav", "deep//er/b.wav", "deep/../a.wav", "../here.wav", "out/here.wav", "missing.wav", "no/a.wav"),
+        *(str(tmp_path / "audio/a.wav"), "deep", "deep/", ".", "..", "/", "a.wav/", "x\0y.wav", "...", "a..b.wav"),
+    ]
+    rows = [{"path": name, "text": f"number {index}"} for index, name in enumerate(names)]
+    with_ids = [{**row, "id": index} for index, row in enumerate(rows)]
+    tables = [write(tmp_path / f"{index}.jsonl", jsonl(*lines)) for index, lines in enumerate((rows, with_ids))]
+    bare = write(tmp_path / "bare.jsonl", jsonl({"path": "a.wav"}, {"path": "a.wav", "id": 3}))
+    roots = (tmp_path / "audio", tmp_path, None)
+    found = [recordings(table, audio_root=root) for table in (*tables, bare) for root in roots]
+    assert {recording.error is None for recording in found[0]} == {True, False}
+    monkeypatch.setattr(TableSource, "_plain_recording", lambda self, name, values, own_id: None)
+    assert found == [recordings(table, audio_root=root) for table in (*tables, bare) for root in roots]
+
+
+def test_ids_are_keys_only_if_each_is_another(tmp_path):
+    write(tmp_path / "x.wav")
+    for ids, expected in (
+        ([1, "2", "b"], ["1", "2", "b"]),
+        ([1, "1"], ["x.wav", "x.wav#2"]),
+        (["a", None], ["x.wav", "x.wav#2"]),
+        (["a", "b", "a"], ["x.wav", "x.wav#2", "x.wav#3"]),
+    ):
+        rows = [{"path": "x.wav", "id": value} for value in ids]
+        assert [one.key for one in recordings(write(tmp_path / "t.jsonl", jsonl(*rows)))] == expected
