@@ -6,6 +6,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef __FMA__
+#include <immintrin.h>
+#endif
 
 #ifndef LANES
 #define LANES 8
@@ -30,6 +33,18 @@ INLINE vec choose(ivec where, vec yes, vec no) { return (vec)((where & (ivec)yes
 INLINE vec clamp(vec x, float low, float high) {
     x = choose(x < low, broadcast(low), x);
     return choose(x > high, broadcast(high), x);
+}
+
+/* a b + c with one rounding, where the machine has that. Compilers avoid it in some sums, on some machines and for some
+   widths, so the sums that have to be equal in every tile ask for it. */
+INLINE vec fused(vec a, vec b, vec c) {
+#if defined(__AVX512F__) && LANES == 16
+    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__) && LANES == 8
+    return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return a * b + c;
+#endif
 }
 
 #if LANES == 8

@@ -1,6 +1,7 @@
 """Fused generation: the numbers and the draws of the network itself, in any batch, and PyTorch where it cannot be."""
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -177,20 +178,35 @@ def test_many_runs_equal_one(head: OutputHead) -> None:
 @pytest.mark.usefixtures("kernels")
 @every_head
 def test_a_clip_depends_neither_on_the_others_nor_on_threads(head: OutputHead) -> None:
-    model, uniforms, before = (
-        make_model(head, dim=72),
-        make_uniforms(head, 7, 30),
-        torch.get_num_threads(),
-    )
-    alone = [make_stepper(model, head, 1).run(model.start(1), numbers) for numbers in uniforms.split(1)]
+    # With these threads, groups have every number of clips that is computed side by side.
+    model, uniforms, before = make_model(head, dim=72), make_uniforms(head, 17, 30), torch.get_num_threads()
+    single, alone = make_stepper(model, head, 1), []
+    for numbers in uniforms.split(1):
+        single.load(model.initial_state(1))
+        alone.append(single.run(model.start(1), numbers))
     for num_threads in (1, 2, 7):
         try:
             torch.set_num_threads(num_threads)
-            together = make_stepper(model, head, 7).run(model.start(7), uniforms)
+            together = make_stepper(model, head, 17).run(model.start(17), uniforms)
         finally:
             torch.set_num_threads(before)
         for one, many in zip(together, zip(*alone, strict=True), strict=True):
             assert torch.equal(one, torch.cat(many)), f"{num_threads} threads"
+
+
+@pytest.mark.usefixtures("kernels")
+def test_draws_do_not_depend_on_the_width_of_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = HEADS["categorical"]
+    model, uniforms = make_model(head, dim=72), make_uniforms(head, 3, 100)
+    widest = make_stepper(model, head, 3).run(model.start(3), uniforms)
+    monkeypatch.setenv("CC", f"{os.environ.get('CC') or 'cc'} -mno-avx512f")
+    try:
+        load_kernel()
+    except NoKernelError as reason:
+        pytest.skip(f"no such vectors here: {reason}")
+    narrow = make_stepper(model, head, 3).run(model.start(3), uniforms)
+    for one, other in zip(widest, narrow, strict=True):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.usefixtures("kernels")

@@ -13,7 +13,7 @@ from solfa.models.sashimi.kernel import structures
 from solfa.models.sashimi.kernel.packed_weights import pack_layers, pack_linear, pack_rows, pack_state
 from solfa.models.sashimi.linear_path import LARGEST_LOG_SCALE, LinearPath
 from solfa.models.sashimi.network import Sashimi, SashimiState
-from solfa.nn.kernels.memory_block import joined
+from solfa.nn.kernels.memory_block import block_of, joined
 from solfa.nn.sashimi_blocks import SsmLayer, Tier, TierState
 from solfa.ops import logistic_mixture
 
@@ -158,7 +158,8 @@ class ClipGroup:
         num_down, num_up = len(module.down) // 2, len(module.up) // 2
         num_modes = config.d_state // 2
         sizes = (width, filled, inner, num_modes, int(config.glu), num_down, num_up, pool, 0, 0)
-        states = torch.zeros(clips, num_down + num_up, 2 * filled * (num_modes + structures.BURST))
+        shape = (num_down + num_up, clips * 2 * filled * (num_modes + structures.BURST))
+        states = block_of(4 * math.prod(shape)).view(torch.float32).view(shape)
         self._states.append(states)
         wider = structures.padded(config.width(at + 1))
         waiting, ready = self._floats(clips, pool, filled), self._floats(clips, pool, filled)
@@ -177,7 +178,7 @@ class ClipGroup:
             kept = [part for part in (*state.down, *state.up) if part is not None]
             for at, (layer, part) in enumerate(zip(layers, kept, strict=True)):
                 packed = pack_state(layer.ssm, part[clips])
-                memory[:, at, : packed.shape[1]] = packed
+                memory[at, : len(packed)] = packed
             if state.pooled is None:
                 break
             waiting, ready, inner = state.pooled

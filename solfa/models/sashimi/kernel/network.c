@@ -3,6 +3,9 @@
    Weights are float32 in the order of their use. Every width is rounded up to whole blocks; what is added has weights of
    zero and stays zero. structures.py has the structures of this file, field by field.  */
 
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+#define LANES 16
+#endif
 #include "vectors.h"
 #include "linear.h"
 #include "path.h"
@@ -15,7 +18,7 @@ typedef struct {
     int64_t phase; /* how many inputs wait for the next pooled step */
     int64_t burst; /* how many inputs the states have not seen yet */
     const float *down, *down_pool, *up_pool, *up;
-    float *memory;  /* [clip][layer] of a state [channels / 8][mode][real, imaginary][8], inputs and free responses */
+    float *memory;  /* [layer] of states, inputs and free responses: see ssm.h */
     float *waiting; /* [clip][pool][padded] */
     float *ready;   /* the same: outputs of the last pooled step */
     float *pooled;  /* [clip][padded of the next tier] */
@@ -33,22 +36,28 @@ typedef struct {
     Path path;
 } Network;
 
+typedef float eight __attribute__((vector_size(32)));
+
+INLINE float sum_of_eight(eight v) { return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])); }
+
 /* (x - mean) / deviation over the channels that are none of the padding; the caller's padding is zero and stays so.
- * Returns 1 / deviation. */
+   Returns 1 / deviation. Sums are those of eight lanes on every machine, so that draws are, too. */
 static float normalize(const float *x, int64_t width, float epsilon, float *out) {
-    vec totals = {0}, squares = {0};
+    eight totals = {0}, squares = {0}, some;
     int64_t i = 0;
-    for (; i + LANES <= width; i += LANES)
-        totals += load(x + i);
-    float mean = sum(totals);
+    for (; i + 8 <= width; i += 8) {
+        memcpy(&some, x + i, sizeof some);
+        totals += some;
+    }
+    float mean = sum_of_eight(totals);
     for (; i < width; i++)
         mean += x[i];
     mean /= width;
-    for (i = 0; i + LANES <= width; i += LANES) {
-        vec centred = load(x + i) - mean;
-        squares += centred * centred;
+    for (i = 0; i + 8 <= width; i += 8) {
+        memcpy(&some, x + i, sizeof some);
+        squares += (some - mean) * (some - mean);
     }
-    float variance = sum(squares);
+    float variance = sum_of_eight(squares);
     for (; i < width; i++)
         variance += (x[i] - mean) * (x[i] - mean);
     float scale = 1.0f / sqrtf(variance / width + epsilon);
@@ -78,8 +87,7 @@ static const float *ssm_layer(const Tier *tier, const float *weights, int64_t la
     int64_t padded = tier->padded, mixed = (tier->glu ? 2 : 1) * padded;
     const float *kernel = weights + BLOCK;
     normalize_channels(tier, weights, x, num_clips);
-    for (int64_t clip = 0; clip < num_clips; clip++)
-        recur(tier, kernel, memory_of(tier, layer, clip), tier->normed + clip * padded);
+    recur(tier, kernel, memory_of(tier, layer, num_clips), tier->normed, num_clips);
     weights = linear(kernel + system_size(tier), tier->normed, padded, tier->hidden, mixed, num_clips);
     for (int64_t clip = 0; clip < num_clips; clip++)
         for (int64_t i = 0; i < padded; i += LANES) {
@@ -193,8 +201,8 @@ void solfa_begin(Network *network) {
         const float *weights = tier->down;
         for (int64_t layer = 0; layer < tier->num_down + tier->num_up; layer++) {
             weights = layer == tier->num_down ? tier->up : weights;
-            for (int64_t clip = 0; clip < network->num_clips; clip++)
-                respond(tier, weights + BLOCK + BURST * tier->padded, memory_of(tier, layer, clip));
+            respond(tier, weights + BLOCK + BURST * tier->padded, memory_of(tier, layer, network->num_clips),
+                    network->num_clips, 1);
             weights += layer_size(tier);
         }
     }

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Complex, Float, Float32
 from torch import Tensor, nn
 
-from solfa.models.sashimi.kernel.structures import BLOCK, BURST, LANES, PANEL, padded
+from solfa.models.sashimi.kernel.structures import BLOCK, BURST, PANEL, padded
 from solfa.nn.s4d import S4D
 from solfa.nn.sashimi_blocks import EPSILON, ChannelNorm, FeedForward, ShiftedNorm, SsmLayer
 from solfa.ops.ssm import kernel_of, powers_of
@@ -41,9 +41,9 @@ def pack_rows(rows: Float[Tensor, "*R D"]) -> Flat:
     return _fill(rows, rows.ndim - 1).flatten()
 
 
-def pack_state(ssm: S4D, state: Complex[Tensor, "B D Q"]) -> Float32[Tensor, "B _"]:
-    """Return the state of a layer as the kernel stores it, 2 C s."""
-    return _side_by_side(2 * ssm.system().readout * state).flatten(1)
+def pack_state(ssm: S4D, state: Complex[Tensor, "B D Q"]) -> Flat:
+    """Return the states of a layer as the kernel stores them, 2 C s, clip after clip for every block of channels."""
+    return _side_by_side(2 * ssm.system().readout * state).movedim(0, 1).flatten()
 
 
 def _pack_norm(norm: nn.Module) -> Flat:
@@ -69,10 +69,10 @@ def _pack_system(ssm: S4D) -> Flat:
     return torch.cat([_fill(kernel.mT, 1).flatten(), torch.cat(parts, dim=-2).flatten()])
 
 
-def _side_by_side(z: Complex[Tensor, "*B D Q"]) -> Float32[Tensor, "*B G Q two L"]:
-    """Interleave eight channels, mode by mode, real parts before imaginary ones."""
+def _side_by_side(z: Complex[Tensor, "*B D Q"]) -> Float32[Tensor, "*B G Q two C"]:
+    """Interleave the channels of each block, mode by mode, real parts before imaginary ones."""
     filled = _fill(torch.view_as_real(z), z.ndim - 2)
-    grouped = filled.reshape(*z.shape[:-2], -1, LANES, *filled.shape[-2:])
+    grouped = filled.reshape(*z.shape[:-2], -1, BLOCK, *filled.shape[-2:])
     return grouped.movedim(-3, -1).contiguous()
 
 

@@ -4,18 +4,19 @@
    coefficients are much memory for little arithmetic, so they are touched only every BURST steps: within a burst, the
    output is what the states at its begin still say, computed in advance, plus a convolution with the inputs since.
    With decay = a + ib, powers of it follow a real recurrence, z^(l+1) = 2a z^l - (a^2 + b^2) z^(l-1): three operations
-   for each step and mode (Goertzel). Eight channels stand side by side, mode after mode.  */
+   for each step and mode (Goertzel). A block of channels stands side by side, mode after mode.  */
 
 #define BURST 8
 
-/* What a layer remembers of a clip. */
+/* What a layer remembers of its clips. Clips stand beside each other, so that all of it is read from front to end. */
 typedef struct {
-    float *states, *inputs, *free;
+    float *states;        /* [block][clip][mode][real, imaginary][channel of the block] */
+    float *inputs, *free; /* [step of a burst][clip][padded] */
 } Memory;
 
-static Memory memory_of(const Tier *tier, int64_t layer, int64_t clip) {
-    int64_t burst = BURST * tier->padded, states = 2 * tier->padded * tier->modes;
-    float *begin = tier->memory + (clip * (tier->num_down + tier->num_up) + layer) * (states + 2 * burst);
+static Memory memory_of(const Tier *tier, int64_t layer, int64_t num_clips) {
+    int64_t count = num_clips * tier->padded, states = 2 * count * tier->modes, burst = BURST * count;
+    float *begin = tier->memory + layer * (states + 2 * burst);
     return (Memory){begin, begin + states, begin + states + burst};
 }
 
@@ -23,12 +24,12 @@ static Memory memory_of(const Tier *tier, int64_t layer, int64_t clip) {
    over a burst, and 2 C gain. */
 static int64_t system_size(const Tier *tier) { return (BURST + 7 * tier->modes) * tier->padded; }
 
-/* What eight channels will still say of their states over the next BURST steps, when nothing more comes in. */
-INLINE void free_response(const float *system, const float *states, int64_t modes, float *out, int64_t padded) {
+/* What a vector of channels will still say of their states over the next BURST steps, when nothing more comes in. */
+INLINE void free_response(const float *system, const float *states, int64_t modes, float *out, int64_t stride) {
     vec totals[BURST] = {{0}};
-    for (int64_t q = 0; q < modes; q++, system += 7 * LANES, states += 2 * LANES) {
-        vec p = 2.0f * load(system), m = load(system + 2 * LANES);
-        vec before = load(states), now = load(system) * before - load(system + LANES) * load(states + LANES);
+    for (int64_t q = 0; q < modes; q++, system += 7 * BLOCK, states += 2 * BLOCK) {
+        vec p = 2.0f * load(system), m = load(system + 2 * BLOCK);
+        vec before = load(states), now = load(system) * before - load(system + BLOCK) * load(states + BLOCK);
 #pragma GCC unroll 8
         for (int i = 0; i < BURST; i++) {
             totals[i] += now;
@@ -39,17 +40,17 @@ INLINE void free_response(const float *system, const float *states, int64_t mode
     }
 #pragma GCC unroll 8
     for (int i = 0; i < BURST; i++)
-        store(out + i * padded, totals[i]);
+        store(out + i * stride, totals[i]);
 }
 
-/* The states of eight channels after BURST inputs. */
-INLINE void advance(const float *system, float *states, int64_t modes, const float *in, int64_t padded) {
+/* The states of a vector of channels after BURST inputs. */
+INLINE void advance(const float *system, float *states, int64_t modes, const float *in, int64_t stride) {
     vec inputs[BURST];
 #pragma GCC unroll 8
     for (int i = 0; i < BURST; i++)
-        inputs[i] = load(in + i * padded);
-    for (int64_t q = 0; q < modes; q++, system += 7 * LANES, states += 2 * LANES) {
-        vec p = 2.0f * load(system), m = load(system + 2 * LANES);
+        inputs[i] = load(in + i * stride);
+    for (int64_t q = 0; q < modes; q++, system += 7 * BLOCK, states += 2 * BLOCK) {
+        vec p = 2.0f * load(system), m = load(system + 2 * BLOCK);
         vec before = inputs[0], now = p * before + inputs[1];
 #pragma GCC unroll 8
         for (int i = 2; i < BURST; i++) {
@@ -57,34 +58,40 @@ INLINE void advance(const float *system, float *states, int64_t modes, const flo
             before = now;
             now = next;
         }
-        vec sum_real = now - load(system) * before, sum_imag = load(system + LANES) * before;
-        vec power_real = load(system + 3 * LANES), power_imag = load(system + 4 * LANES);
-        vec gain_real = load(system + 5 * LANES), gain_imag = load(system + 6 * LANES);
-        vec real = load(states), imag = load(states + LANES);
+        vec sum_real = now - load(system) * before, sum_imag = load(system + BLOCK) * before;
+        vec power_real = load(system + 3 * BLOCK), power_imag = load(system + 4 * BLOCK);
+        vec gain_real = load(system + 5 * BLOCK), gain_imag = load(system + 6 * BLOCK);
+        vec real = load(states), imag = load(states + BLOCK);
         store(states, power_real * real - power_imag * imag + (gain_real * sum_real - gain_imag * sum_imag));
-        store(states + LANES, power_real * imag + power_imag * real + (gain_real * sum_imag + gain_imag * sum_real));
+        store(states + BLOCK, power_real * imag + power_imag * real + (gain_real * sum_imag + gain_imag * sum_real));
     }
 }
 
-static void respond(const Tier *tier, const float *system, Memory memory) {
-    for (int64_t at = 0, of = 0; at < tier->padded; at += LANES, of += LANES * tier->modes)
-        free_response(system + 7 * of, memory.states + 2 * of, tier->modes, memory.free + at, tier->padded);
+/* All free responses; before them, unless it is the beginning, all states after a burst of inputs. A system is read once
+   for all clips. */
+INLINE void respond(const Tier *tier, const float *system, Memory memory, int64_t num_clips, const int begins) {
+    int64_t modes = tier->modes, padded = tier->padded, stride = num_clips * padded;
+    float *states = memory.states;
+    for (int64_t block = 0; block < padded; block += BLOCK, system += 7 * BLOCK * modes)
+        for (int64_t clip = 0; clip < num_clips; clip++, states += 2 * BLOCK * modes)
+            for (int64_t c = 0; c < BLOCK; c += LANES) {
+                int64_t at = clip * padded + block + c;
+                if (!begins)
+                    advance(system + c, states + c, modes, memory.inputs + at, stride);
+                free_response(system + c, states + c, modes, memory.free + at, stride);
+            }
 }
 
-static void recur(const Tier *tier, const float *kernel, Memory memory, float *u) {
-    int64_t padded = tier->padded, at = tier->burst;
-    memcpy(memory.inputs + at * padded, u, padded * sizeof(float));
-    for (int64_t c = 0; c < padded; c += LANES) {
-        vec said = load(memory.free + at * padded + c);
-        for (int64_t i = 0; i <= at; i++)
-            said += load(kernel + (at - i) * padded + c) * load(memory.inputs + i * padded + c);
-        store(u + c, gelu(said));
-    }
-    if (at + 1 < BURST)
-        return;
-    const float *system = kernel + BURST * padded;
-    for (int64_t c = 0, of = 0; c < padded; c += LANES, of += LANES * tier->modes) {
-        advance(system + 7 * of, memory.states + 2 * of, tier->modes, memory.inputs + c, padded);
-        free_response(system + 7 * of, memory.states + 2 * of, tier->modes, memory.free + c, padded);
-    }
+static void recur(const Tier *tier, const float *kernel, Memory memory, float *u, int64_t num_clips) {
+    int64_t padded = tier->padded, at = tier->burst, count = num_clips * padded;
+    memcpy(memory.inputs + at * count, u, count * sizeof(float));
+    for (int64_t clip = 0; clip < count; clip += padded)
+        for (int64_t c = 0; c < padded; c += LANES) {
+            vec said = load(memory.free + at * count + clip + c);
+            for (int64_t i = 0; i <= at; i++)
+                said = fused(load(kernel + (at - i) * padded + c), load(memory.inputs + i * count + clip + c), said);
+            store(u + clip + c, gelu(said));
+        }
+    if (at + 1 == BURST)
+        respond(tier, kernel + BURST * padded, memory, num_clips, 0);
 }

@@ -2,7 +2,7 @@
 
 import ctypes
 
-LANES, BLOCK, PANEL, BURST = 8, 16, 64, 8
+BLOCK, PANEL, BURST = 16, 64, 8
 
 _int = ctypes.c_int64
 _floats = ctypes.c_void_p
