@@ -11,7 +11,7 @@ from solfa.models.sashimi.linear_path import LinearPath
 from solfa.models.sashimi.network import SashimiConfig
 from solfa.ops.class_grid import Grid
 
-_MOMENT_WEIGHT = 1.0
+_MOMENT_WEIGHT = 3.0
 
 
 class CategoricalHeadConfig(Config):
@@ -35,7 +35,7 @@ class DmlHeadConfig(Config):
     prediction_order: NonNegativeInt = 16
     """How many amplitudes a linear path leads from to the means; 0 has none, and the network finds the means alone."""
     moment_weight: NonNegativeFloat | None = None
-    """How much training minds the mean and variance of the mixture besides its likelihood; None is 1 with a linear
+    """How much training minds the mean and variance of the mixture besides its likelihood; None is 3 with a linear
     path. Without one there is none: amplitudes are not what such a mixture is about."""
 
     @model_validator(mode="after")
