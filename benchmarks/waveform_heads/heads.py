@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from solfa.models import DmlHead, DmlHeadConfig
-from solfa.models.sashimi.heads import draw_classes, mean_nats
+from solfa.models.sashimi.heads import draw_classes, mean_nats, no_penalty
 from solfa.models.sashimi.linear_path import LinearPath, PastAmplitudes
 from solfa.ops.class_grid import Grid
 from solfa.ops.temperature import TemperatureSemantics, draw_tempered
@@ -36,7 +36,7 @@ class LogitsPath(LinearPath):
 class PathCategoricalHead(nn.Module):
     """A logit per class, around a small mixture."""
 
-    loss, draw = mean_nats, draw_classes
+    loss, penalty, draw = mean_nats, no_penalty, draw_classes
     num_uniforms = 1
 
     def __init__(self, grid: Grid) -> None:
@@ -77,7 +77,7 @@ class PathCategoricalHead(nn.Module):
 class BytesHead(nn.Module):
     """The upper byte of a class, then the rest of it."""
 
-    loss, draw = mean_nats, draw_classes
+    loss, penalty, draw = mean_nats, no_penalty, draw_classes
     num_uniforms = 2
 
     def __init__(self, grid: Grid) -> None:

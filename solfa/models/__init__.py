@@ -37,15 +37,9 @@ if TYPE_CHECKING:
     from solfa.models.mot.routing import IndexRouting, SliceRouting
     from solfa.models.mot.text_base import FrozenLM, load_base
     from solfa.models.mot.texts import Texts, TextsConfig
+    from solfa.models.sashimi.config import CategoricalHeadConfig, DmlHeadConfig
     from solfa.models.sashimi.generation import GeneratedClasses, WaveformSampling, generate_classes
-    from solfa.models.sashimi.heads import (
-        CategoricalHead,
-        CategoricalHeadConfig,
-        DmlHead,
-        DmlHeadConfig,
-        LogisticMixture,
-        OutputHead,
-    )
+    from solfa.models.sashimi.heads import CategoricalHead, DmlHead, LogisticMixture, OutputHead
     from solfa.models.sashimi.network import Sashimi, SashimiConfig, previous_classes
 else:
     __getattr__, __dir__ = lazy_names(
@@ -89,15 +83,9 @@ else:
             "solfa.models.mot.routing": ["IndexRouting", "SliceRouting"],
             "solfa.models.mot.text_base": ["FrozenLM", "load_base"],
             "solfa.models.mot.texts": ["Texts", "TextsConfig"],
+            "solfa.models.sashimi.config": ["CategoricalHeadConfig", "DmlHeadConfig"],
             "solfa.models.sashimi.generation": ["GeneratedClasses", "WaveformSampling", "generate_classes"],
-            "solfa.models.sashimi.heads": [
-                "CategoricalHead",
-                "CategoricalHeadConfig",
-                "DmlHead",
-                "DmlHeadConfig",
-                "LogisticMixture",
-                "OutputHead",
-            ],
+            "solfa.models.sashimi.heads": ["CategoricalHead", "DmlHead", "LogisticMixture", "OutputHead"],
             "solfa.models.sashimi.network": ["Sashimi", "SashimiConfig", "previous_classes"],
         },
     )

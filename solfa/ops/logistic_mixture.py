@@ -33,6 +33,7 @@ __all__ = [
     "interval_pmf",
     "interval_sample_with",
     "log_prob",
+    "moments",
     "pmf",
     "sample",
     "sample_with",
@@ -109,6 +110,28 @@ def interval_log_prob(
     mixture = _in_steps(logits, means, log_scales, 1.0)
     dtype = mixture.means.dtype
     return _log_mass(mixture, lower.to(dtype).clamp(-FAR, FAR), upper.to(dtype).clamp(-FAR, FAR))
+
+
+class Moments(NamedTuple):
+    """What a mixture of logistics expects, and how far from it on average, squared."""
+
+    mean: Float[Tensor, "*B"]
+    variance: Float[Tensor, "*B"]
+
+
+def moments(logits: Float[Tensor, "*B M"], means: Float[Tensor, "*B M"], log_scales: Float[Tensor, "*B M"]) -> Moments:
+    """Give the mean and the variance of a mixture on its line, before any class is chosen.
+
+    >>> import torch
+    >>> from solfa.ops.logistic_mixture import moments
+    >>> moments(torch.zeros(2), torch.tensor([-1.0, 1.0]), torch.tensor([-9.0, -9.0]))
+    Moments(mean=tensor(0.), variance=tensor(1.0000))
+    """
+    weights = logits.softmax(dim=-1)
+    mean = (weights * means).sum(dim=-1)
+    # A logistic distribution of scale s has a variance of (pi s)^2 / 3.
+    spreads = (2 * log_scales).exp() * (math.pi**2 / 3) + (means - mean[..., None]).square()
+    return Moments(mean, (weights * spreads).sum(dim=-1))
 
 
 def pmf(

@@ -34,7 +34,8 @@ from benchmarks.waveform_heads.report import curves, differences, markdown, pair
 from benchmarks.waveform_heads.scoring import COMMON, OWN, cell_nats, score
 from benchmarks.waveform_heads.training import Settings, run
 from solfa.errors import ConfigError
-from solfa.models.sashimi.heads import DmlHead, DmlHeadConfig
+from solfa.models.sashimi.config import DmlHeadConfig
+from solfa.models.sashimi.heads import DmlHead
 from solfa.models.sashimi.network import SashimiConfig
 from solfa.ops.class_grid import Grid, LinearGrid
 

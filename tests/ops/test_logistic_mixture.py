@@ -14,6 +14,7 @@ from solfa.ops.logistic_mixture import (
     class_range_log_prob,
     interval_log_prob,
     log_prob,
+    moments,
     pmf,
     sample,
     sample_with,
@@ -390,3 +391,17 @@ def test_no_number_in_the_open_interval_draws_farther_than_forty_scales() -> Non
     mixture = torch.zeros(2, 1), torch.zeros(2, 1), torch.full((2, 1), math.log(1e-3))
     drawn = LinearGrid(bits=16).to_audio(sample_with(*mixture, 65536, uniforms))
     assert drawn.abs().max() < 0.04 and drawn[0] < 0 < drawn[1]
+
+
+def test_moments_are_those_of_a_fine_grid() -> None:
+    generator = torch.Generator().manual_seed(5)
+    logits, means = (torch.randn(6, 3, generator=generator).double() for _ in range(2))
+    means, log_scales = 0.2 * means.tanh(), torch.tensor([-6.0, -5.0, -4.0]).double().expand(6, 3)
+    probabilities = pmf(logits, means, log_scales, 4096)
+    places = torch.linspace(-1, 1, 4096, dtype=torch.float64)
+    mean = (probabilities * places).sum(-1)
+    found = moments(logits, means, log_scales)
+    torch.testing.assert_close(found.mean, mean, atol=1e-9, rtol=0)
+    # Rounding to steps of a width adds a twelfth of its square.
+    rounded = (probabilities * (places - mean[:, None]).square()).sum(-1)
+    torch.testing.assert_close(found.variance + (2 / 4095) ** 2 / 12, rounded, rtol=1e-6, atol=0)

@@ -7,15 +7,12 @@ heads through the same protocol and never ask which one it is. Everything is com
 """
 
 import math
-from typing import Annotated, Literal, NamedTuple, Protocol, final, runtime_checkable
+from typing import NamedTuple, Protocol, final, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Float32, Int64
-from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from solfa.config import Config
-from solfa.models.sashimi.linear_path import LinearPath
 from solfa.ops import logistic_mixture
 from solfa.ops.class_grid import Grid, MulawGrid
 from solfa.ops.temperature import TemperatureSemantics, check_temperature, draw_tempered, draw_uniforms
@@ -51,6 +48,12 @@ class OutputHead(Protocol):
         self, outputs: Float[Tensor, "B N P"], classes: Int64[Tensor, "B N"], mask: Bool[Tensor, "B N"] | None = None
     ) -> Float32[Tensor, ""]:
         """Average the nats over the samples that the mask keeps; the classes of the others make no difference."""
+        ...
+
+    def penalty(
+        self, outputs: Float[Tensor, "B N P"], classes: Int64[Tensor, "B N"], mask: Bool[Tensor, "B N"] | None = None
+    ) -> Float32[Tensor, ""]:
+        """Return what training adds to the loss, and nobody reports."""
         ...
 
     def draw(
@@ -91,9 +94,17 @@ def mean_nats(
     mask: Bool[Tensor, "B N"] | None = None,
 ) -> Float32[Tensor, ""]:
     """Average the nats of classes: the loss of every head."""
-    # Padding need not be a valid class.
-    known = classes if mask is None else classes.masked_fill(~mask, 0)
-    return _mean(-head.log_prob(outputs, known), mask)
+    return _mean(-head.log_prob(outputs, _known(classes, mask)), mask)
+
+
+def no_penalty(
+    head: OutputHead,
+    outputs: Float[Tensor, "B N P"],
+    classes: Int64[Tensor, "B N"],
+    mask: Bool[Tensor, "B N"] | None = None,
+) -> Float32[Tensor, ""]:
+    """Add nothing to the loss."""
+    return torch.zeros((), device=outputs.device)
 
 
 def draw_classes(
@@ -120,7 +131,7 @@ class LogisticMixture(NamedTuple):
 class CategoricalHead(nn.Module):
     """One logit per class; both temperature semantics are exact."""
 
-    loss, draw = mean_nats, draw_classes
+    loss, penalty, draw = mean_nats, no_penalty, draw_classes
     num_uniforms = 1
 
     def __init__(self, num_classes: int) -> None:
@@ -170,10 +181,13 @@ class DmlHead(nn.Module):
 
     loss, draw = mean_nats, draw_classes
 
-    def __init__(self, num_classes: int, num_mixtures: int, centred_on: Grid | None = None) -> None:
+    def __init__(
+        self, num_classes: int, num_mixtures: int, centred_on: Grid | None = None, moment_weight: float = 0.0
+    ) -> None:
         """`centred_on` is the grid of a network with a linear path, which gives means around its prediction."""
         super().__init__()
         self.num_classes, self.num_mixtures = num_classes, num_mixtures
+        self.grid, self.moment_weight = centred_on, moment_weight
         self.num_parameters, self.num_uniforms = 3 * num_mixtures, num_mixtures + 1
         self.is_centred = centred_on is not None
         self.borders: Tensor | None = None
@@ -215,6 +229,26 @@ class DmlHead(nn.Module):
             found = logistic_mixture.interval_log_prob(*mixture, ends[known], ends[known + 1])
             return found.masked_fill(outside, torch.nan)
 
+    def penalty(
+        self, outputs: Float[Tensor, "B N P"], classes: Int64[Tensor, "B N"], mask: Bool[Tensor, "B N"] | None = None
+    ) -> Float32[Tensor, ""]:
+        """Score the mean and the variance of the mixture: the nats of a normal distribution that has both.
+
+        A likelihood hardly minds a rare component that is far too wide; its draws are heard. This minds: it is least
+        for the true mean and variance, and so takes nothing from a mixture that is right.
+        """
+        if not self.moment_weight or self.grid is None:
+            return no_penalty(self, outputs, classes, mask)
+        with _without_autocast(outputs):
+            mean, variance = logistic_mixture.moments(*self.mixture(outputs))
+            # A class stands for all of its cell: what rounding adds to the variance.
+            borders = self.grid.borders().to(outputs.device)
+            widths = torch.cat([borders[1:2] - borders[:1], borders.diff(), borders[-1:] - borders[-2:-1]]).float()
+            cells = self.grid.to_classes(mean.detach().clamp(-1, 1))
+            variance = variance + widths[cells].square() / 12
+            errors = self.grid.to_audio(_known(classes, mask)) - mean
+            return self.moment_weight * _mean((variance.log() + errors.square() / variance) / 2, mask)
+
     def draw_with(
         self,
         outputs: Float[Tensor, "*B P"],
@@ -255,39 +289,6 @@ class DmlHead(nn.Module):
         }
 
 
-class CategoricalHeadConfig(Config):
-    """One logit per class."""
-
-    kind: Literal["categorical"] = "categorical"
-
-    def build(self, grid: Grid) -> CategoricalHead:
-        """Build the head for the classes of a grid."""
-        return CategoricalHead(grid.num_classes)
-
-    def linear_path(self, grid: Grid, dim: int) -> None:
-        """Logits have no means for a linear path to lead to."""
-
-
-class DmlHeadConfig(Config):
-    """A discretised mixture of logistics."""
-
-    kind: Literal["dml"] = "dml"
-    n_mixtures: PositiveInt = 10
-    prediction_order: NonNegativeInt = 16
-    """How many amplitudes a linear path leads from to the means; 0 has none, and the network finds the means alone."""
-
-    def build(self, grid: Grid) -> DmlHead:
-        """Build the head for the classes of a grid."""
-        return DmlHead(grid.num_classes, self.n_mixtures, grid if self.prediction_order else None)
-
-    def linear_path(self, grid: Grid, dim: int) -> LinearPath | None:
-        """Build the linear path of a network that is `dim` wide; it is not fitted to any data yet."""
-        return LinearPath(grid, self.prediction_order, dim) if self.prediction_order else None
-
-
-HeadConfig = Annotated[CategoricalHeadConfig | DmlHeadConfig, Field(discriminator="kind")]
-
-
 def _without_autocast(outputs: Tensor) -> torch.autocast:
     return torch.autocast(outputs.device.type, enabled=False)
 
@@ -298,6 +299,11 @@ def _initialize(projection: nn.Linear, bias: Float[Tensor, "P"]) -> None:
     nn.init.normal_(projection.weight, std=_INITIAL_STD / math.sqrt(projection.in_features))
     with torch.no_grad():
         projection.bias.copy_(bias)
+
+
+def _known(classes: Int64[Tensor, "B N"], mask: Bool[Tensor, "B N"] | None) -> Int64[Tensor, "B N"]:
+    """Replace padding, which need not be a valid class."""
+    return classes if mask is None else classes.masked_fill(~mask, 0)
 
 
 def _mean(values: Float32[Tensor, "B N"], mask: Bool[Tensor, "B N"] | None) -> Float32[Tensor, ""]:

@@ -7,8 +7,11 @@ amplitudes, a, W and sigma fitted to the training data once (solfa/ops/linear_pr
     centre = a p + sigma d W p        means = centre + exp(l) o        log-scales = l        logits as they are
 
 d is zero at first. The network also reads how wrong the fixed prediction a p was: an embedding of the cell of an 8-bit
-mu-law grid that the residual is in, eight times enlarged. Which cell that is must not depend on who computes it, so
-the coefficients are float32, as amplitudes are: their products are exact in float64, and the sum has one order.
+mu-law grid that the residual is in, eight times enlarged. Its rows are not drawn one by one: at first, they mostly say
+where the cell is, and how far from the middle, which is about the logarithm of the residual's size. So a network that
+averages what it reads knows how wide to make its mixture, before it has seen every cell. Which cell a residual is in
+must not depend on who computes it, so the coefficients are float32, as amplitudes are: their products are exact in
+float64, and the sum has one order.
 """
 
 from collections.abc import Iterable
@@ -25,6 +28,8 @@ COARSE = MulawGrid(bits=8)
 """The cells that finer amplitudes and residuals are read as."""
 _ENLARGED = 8.0
 """How much larger residuals are than amplitudes, when they are read on the same cells."""
+_ROW_NOISE = 0.3
+"""The initial spread of what only one cell's row says, where its place and its distance from the middle each have 1."""
 LARGEST_LOG_SCALE = 0.0
 """A component as wide as the line knows nothing; wider ones only make clicks."""
 
@@ -61,6 +66,7 @@ class LinearPath(nn.Module):
         self.register_buffer("whitening", torch.eye(order))
         self.register_buffer("error", torch.ones(()))
         self.residuals = nn.Embedding(COARSE.num_classes + 1, dim)
+        _order_rows(self.residuals)
         self.turns = nn.Linear(dim, order)
         nn.init.zeros_(self.turns.weight)
         nn.init.zeros_(self.turns.bias)
@@ -118,6 +124,16 @@ class LinearPath(nn.Module):
     def silence(self, batch_size: int) -> Float[Tensor, "B K"]:
         """Return the amplitudes before the first class."""
         return self.coefficients.new_zeros(batch_size, self.order)
+
+
+@torch.no_grad()
+def _order_rows(embedding: nn.Embedding) -> None:
+    """Make the rows of cells functions of their place and of their distance from the middle; the last is no cell's."""
+    places = torch.linspace(-1, 1, embedding.num_embeddings - 1)
+    features = torch.stack([places, places.abs()], dim=1)
+    features = (features - features.mean(dim=0)) / features.std(dim=0)
+    embedding.weight[:-1] *= _ROW_NOISE
+    embedding.weight[:-1] += features @ torch.randn(2, embedding.embedding_dim)
 
 
 class CellEmbedding(nn.Module):

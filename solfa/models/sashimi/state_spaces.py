@@ -16,8 +16,7 @@ from torch import Tensor
 
 from solfa.config import parse_config
 from solfa.errors import ConfigError
-from solfa.models.sashimi.config import SashimiModelConfig
-from solfa.models.sashimi.heads import CategoricalHeadConfig
+from solfa.models.sashimi.config import CategoricalHeadConfig, SashimiModelConfig
 from solfa.models.sashimi.state_spaces_settings import StateSpacesSettings, find_settings, read_settings
 from solfa.models.sashimi.state_spaces_tensors import (
     Part,

@@ -141,7 +141,8 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
                 count = piece.mask.sum()
                 nats = self.head.loss(outputs, piece.classes, piece.mask) * count
                 if self.is_training:
-                    metrics["grad_norm"] = self._descend(nats * share, is_last)
+                    aim = nats + self.head.penalty(outputs, piece.classes, piece.mask) * count
+                    metrics["grad_norm"] = self._descend(aim * share, is_last)
             found = {"loss": nats.detach(), **self._statistics(outputs.detach(), piece.mask, count)}
             totals = {name: totals[name] + value if totals else value for name, value in found.items()}
         metrics.update({name: value / batch.mask.sum().clamp(min=1) for name, value in totals.items()})

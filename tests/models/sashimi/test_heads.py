@@ -9,14 +9,8 @@ from torch import Tensor, nn
 
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError
-from solfa.models.sashimi.heads import (
-    CategoricalHead,
-    CategoricalHeadConfig,
-    DmlHead,
-    DmlHeadConfig,
-    HeadConfig,
-    OutputHead,
-)
+from solfa.models.sashimi.config import CategoricalHeadConfig, DmlHeadConfig, HeadConfig
+from solfa.models.sashimi.heads import CategoricalHead, DmlHead, OutputHead
 from solfa.ops.class_grid import LinearGrid, MulawGrid
 from solfa.ops.temperature import TemperatureSemantics, draw_uniforms
 
@@ -237,3 +231,62 @@ def statistics_slowly(outputs: torch.Tensor) -> dict[str, float]:
             }
         )
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+
+
+def test_the_penalty_is_the_mean_over_what_the_mask_keeps_and_zero_without_a_linear_path(head: OutputHead) -> None:
+    outputs, classes = some_outputs(head, 2, 9), some_classes(2, 9)
+    mask = torch.arange(9) < torch.tensor([[9], [4]])
+    found = head.penalty(outputs, classes.masked_fill(~mask, 9999), mask)
+    kept = zip(outputs[mask], classes[mask], strict=True)
+    one_by_one = torch.stack([head.penalty(numbers[None, None], known[None, None]) for numbers, known in kept])
+    torch.testing.assert_close(found, one_by_one.mean())
+    is_centred = isinstance(head, DmlHead) and head.is_centred
+    assert bool(found == 0) != is_centred
+
+
+def moment_head(bits: int = 10, weight: float = 1.0) -> DmlHead:
+    return DmlHeadConfig(n_mixtures=2, moment_weight=weight).build(LinearGrid(bits=bits))
+
+
+def test_the_penalty_takes_nothing_from_a_mixture_that_is_right() -> None:
+    head = moment_head()
+    outputs = torch.tensor([0.3, -0.2, 0.1, 0.15, -4.0, -3.0]).requires_grad_()
+    shares = (torch.arange(100_000).double() + 0.5) / 100_000
+
+    def expected_gradient(truth: Tensor) -> Tensor:
+        drawn = torch.searchsorted(head.pmf(truth).double().cumsum(0), shares).clamp(max=head.num_classes - 1)
+        (gradient,) = torch.autograd.grad(head.penalty(outputs.expand(1, len(drawn), -1), drawn[None]), outputs)
+        return gradient
+
+    assert expected_gradient(outputs.detach()).abs().max() < 5e-3
+    louder = outputs.detach() + torch.tensor([0, 0, 0, 0, 0.2, 0.2])
+    # Where the truth is wider, descending makes both components wider.
+    assert expected_gradient(louder)[-2:].max() < -0.05
+
+
+def test_the_penalty_minds_a_rare_wide_component_that_a_likelihood_hardly_does() -> None:
+    head = moment_head(16)
+    classes = head.grid.to_classes(0.01 * torch.randn(1, 4000, generator=torch.Generator().manual_seed(0)))
+    right = torch.tensor([0.0, -30.0, 0.0, 0.0, -5.2, -1.0]).expand(1, 4000, 6)
+    wrong = torch.tensor([0.0, -4.6, 0.0, 0.0, -5.2, -1.0]).expand(1, 4000, 6)
+    assert float(head.loss(wrong, classes) - head.loss(right, classes)) < 0.02
+    assert float(head.penalty(wrong, classes) - head.penalty(right, classes)) > 0.5
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_the_penalty_is_finite_in_digital_silence(bits: int) -> None:
+    head = moment_head(bits)
+    outputs = torch.tensor([0.0, 0.0, 0.0, 0.0, -40.0, -40.0]).expand(1, 5, 6).clone().requires_grad_()
+    silence = torch.full((1, 5), head.num_classes // 2)
+    score = head.penalty(outputs, silence)
+    (gradient,) = torch.autograd.grad(score, outputs)
+    # Half a step from the class, where rounding alone has a twelfth: three variances.
+    step = 2 / (head.num_classes - 1)
+    assert score.item() == pytest.approx((math.log(step**2 / 12) + 3) / 2, abs=0.02)
+    assert bool(gradient.isfinite().all())
+
+
+def test_a_weight_of_moments_without_a_linear_path_is_refused() -> None:
+    values = {"output_head": {"kind": "dml", "prediction_order": 0, "moment_weight": 0.5}}
+    with pytest.raises(ConfigError, match=r"moment_weight: found 0\.5 without a linear path"):
+        parse_config(WithHead, values, "test")

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from solfa.errors import ConfigError
-from solfa.models.sashimi.heads import CategoricalHeadConfig, DmlHeadConfig, OutputHead
+from solfa.models.sashimi.config import CategoricalHeadConfig, DmlHeadConfig
+from solfa.models.sashimi.heads import OutputHead
 from solfa.models.sashimi.kernel.library import load_kernel
 from solfa.models.sashimi.kernel.stepper import FusedStepper, fused_stepper
 from solfa.models.sashimi.network import Sashimi, SashimiConfig, previous_classes

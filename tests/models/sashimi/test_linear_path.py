@@ -12,7 +12,7 @@ from solfa.codecs.families.quantized import WaveformCodec
 from solfa.generate.waveform_model import build_sashimi
 from solfa.models.sashimi.config import SashimiModelConfig
 from solfa.models.sashimi.heads import DmlHead
-from solfa.models.sashimi.linear_path import COARSE, CellEmbedding
+from solfa.models.sashimi.linear_path import COARSE, CellEmbedding, LinearPath
 from solfa.models.sashimi.network import Sashimi, previous_classes
 
 CODECS = {
@@ -163,6 +163,17 @@ def test_a_new_network_predicts_what_the_fixed_predictor_does_and_as_widely_as_i
     expected = path.read(inputs, path.silence(1)).predictions.clamp(-1, 1).float()
     assert torch.equal(means, expected[..., None].expand_as(means))
     assert log_scales[0, 0].exp().min() < float(path.error) < log_scales[0, 0].exp().max()
+
+
+def test_the_rows_of_residuals_say_where_cells_are_and_how_far_from_the_middle() -> None:
+    torch.manual_seed(0)
+    path = LinearPath(CODECS["linear"].grid, K, 64)
+    rows = path.residuals.weight.detach()[:-1]
+    places = torch.linspace(-1, 1, len(rows))
+    known = torch.stack([torch.ones_like(places), places, places.abs()], dim=1)
+    fitted = known @ torch.linalg.lstsq(known, rows).solution
+    # Two directions of variance one, and the rows' own noise of 0.3 squared.
+    assert float((rows - fitted).var() / rows.var(dim=0).mean()) < 0.1
 
 
 def test_no_two_classes_of_a_finer_grid_are_read_as_the_same() -> None:

@@ -23,8 +23,7 @@ from solfa.generate.request import ClipRequest
 from solfa.generate.stream import AudioBlock, DrawsSamples
 from solfa.generate.waveform_model import WaveformModel, waveform_codec
 from solfa.generate.waveforms import LikelyClip, keep_likely
-from solfa.models.sashimi.config import SashimiModelConfig
-from solfa.models.sashimi.heads import CategoricalHeadConfig, DmlHeadConfig
+from solfa.models.sashimi.config import CategoricalHeadConfig, DmlHeadConfig, SashimiModelConfig
 from solfa.models.sashimi.network import previous_classes
 from solfa.ops.linear_prediction import fit_prediction
 from solfa.solvers.experiment import Experiment
@@ -125,6 +124,15 @@ def test_a_linear_path_is_fitted_to_the_data_once_and_kept(tones: Path, tmp_path
     assert not torch.equal(again.network.linear_path.coefficients, expected.coefficients)
     again.restore()
     assert torch.equal(again.network.linear_path.coefficients, expected.coefficients)
+
+
+def test_moments_change_the_gradient_and_not_the_loss_that_is_reported(tones: Path, tmp_path: Path) -> None:
+    found = {}
+    for weight in (0.0, 2.0):
+        values = sashimi_values(tones, model__output_head="dml", model__moment_weight=weight, optim__epochs=1)
+        solver = solver_of(tmp_path / str(weight), {**values, "optim": {**values["optim"], "updates_per_epoch": 1}})
+        found[weight] = solver.run_stage("train")
+    assert found[0.0]["loss"] == found[2.0]["loss"] and found[0.0]["grad_norm"] != found[2.0]["grad_norm"]
 
 
 def test_pieces_change_how_far_gradients_go_back_and_nothing_else(tones: Path, tmp_path: Path) -> None:
@@ -292,7 +300,8 @@ def test_a_head_is_written_as_its_name_and_its_number_of_components() -> None:
     assert head(output_head="dml", prediction_order=0) == DmlHeadConfig(n_mixtures=10, prediction_order=0)
     stored = parse_config(SashimiModelConfig, {"output_head": "dml", "n_mixtures": 4}, "model").model_dump()
     assert head(**stored) == DmlHeadConfig(n_mixtures=4)
-    for name in ("n_mixtures", "prediction_order"):
+    assert head(output_head="dml", moment_weight=0.5) == DmlHeadConfig(moment_weight=0.5)
+    for name in ("n_mixtures", "prediction_order", "moment_weight"):
         with pytest.raises(ConfigError, match=rf"{name}: .*4.*categorical"):
             head(**{name: 4})
     with pytest.raises(ConfigError, match=r"output_head\.kind: .*, found 'dmll', did you mean 'dml'"):
