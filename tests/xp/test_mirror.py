@@ -8,7 +8,7 @@ import pytest
 
 from solfa.errors import ConfigError, StoreError
 from solfa.files import LocalStore, Store, store_at
-from solfa.xp import mirroring
+from solfa.xp import mirror_writer
 from solfa.xp.mirror import PROGRESS, Progress, clear_mirror, mirror_of, restore_folder
 from solfa.xp.mirror_writer import MirrorWriter
 
@@ -90,7 +90,7 @@ def test_keys_that_lead_elsewhere_are_left_alone(tmp_path: Path) -> None:
 def test_a_mirror_that_is_away_does_not_stop_the_run_but_its_end_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(mirroring, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(mirror_writer, "RETRY_SECONDS", 0.01)
     away, folder = tmp_path / "away", tmp_path / "here"
     store = LocalStore(away)
     write(folder, last="state 1")
