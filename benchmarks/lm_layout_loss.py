@@ -87,7 +87,11 @@ def compare(model: CodecLM, named: str, num_frames: int) -> None:
     tokens = told_tokens(model, conditions, num_frames)
     exact = log_probs(model, tokens, conditions)
     builders = {
-        layout: lambda m, layout=layout: lay_out_weights(m, layout) for layout in ("fp32", "fp16", "int8", "int4")
+        f"{layout}, cache of {bits} bits": lambda m, layout=layout, bits=bits: lay_out_weights(
+            m, layout, "kernel", bits
+        )
+        for layout in ("fp32", "fp16", "int8", "int4")
+        for bits in (16, 8)
     }
     for way, build in {**builders, "quantize_dynamic": quantize_dynamic}.items():
         found = log_probs(build(copy.deepcopy(model)), tokens, conditions)

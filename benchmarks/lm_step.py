@@ -5,13 +5,14 @@
 A decoder of MusicGen-small's size with random weights, a text of eight tokens, guidance 3 (two rows a clip), top-k 250,
 one thread, CPU time. Everything of as many bits is in memory at once and runs in turn, together with the reading:
 `Tensor.sum` over as many bytes as a step reads. Ratios are medians of those within a round, so that other programs,
-which share the memory, disturb them less. Ways: `torch` are the layers of solfa.nn, `kernel` its C code, and
-`quantize_dynamic` torch.ao's, on the same model.
+which share the memory, disturb them less. Ways: `torch` are the layers of solfa.nn, `kernel` its C code, with keys and
+values in 16 bits or in 8, and `quantize_dynamic` torch.ao's, on the same model.
 
 A step at N frames is measured over a cache of N steps; `besides` is what it takes longer than its products alone.
 """
 
 import argparse
+import copy
 import os
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from torch import nn
 
 from solfa.environment import worker_environment
 from solfa.models import CodecLM, CodecLMConfig, Conditions, lay_out_weights
+from solfa.nn.kernels.stepper import attach_stepper
 from solfa.nn.kernels.structures import load_decoder
 from solfa.nn.linears.compiled import CompiledLinear
 from solfa.ops import draw
@@ -69,7 +71,11 @@ def ways_of(bits: int, options: argparse.Namespace) -> dict[str, CodecLM]:
         ways["torch"] = lay_out_weights(new_model(options.layers), LAYOUTS[bits], "torch")
     if bits == 8:
         ways["quantize_dynamic"] = dynamically_quantised(new_model(options.layers))
-    ways["kernel"] = lay_out_weights(new_model(options.layers), LAYOUTS[bits], "kernel")
+    ways["kernel"] = lay_out_weights(new_model(options.layers), LAYOUTS[bits], "kernel", 16)
+    # The same weights, with another cache.
+    ways["kernel, 8-bit cache"] = copy.copy(ways["kernel"])
+    ways["kernel, 8-bit cache"].transformer = copy.copy(ways["kernel"].transformer)
+    attach_stepper(ways["kernel, 8-bit cache"].transformer, torch.int8)
     if bits == 32 and options.plain:
         ways["plain"] = new_model(options.layers)
     return ways
@@ -80,9 +86,8 @@ def step_of(model: CodecLM, batch: int, num_frames: int) -> Work:
     cross = torch.randn(batch, TEXT_TOKENS, DIM)
     conditions = Conditions(cross=cross).doubled_with_null()
     cache = model.new_cache(2 * batch, num_frames)
-    for layer in range(cache.keys.shape[0]):
-        cache.keys[layer].normal_()
-        cache.values[layer].normal_()
+    for part in (*cache.keys, *cache.values, *(cache.scales or ())):
+        part.copy_(torch.randint(-9, 9, part.shape, dtype=torch.int8))
     tokens = torch.randint(0, CODEBOOK_SIZE, (batch, CODEBOOKS, 1))
     generators = [torch.Generator().manual_seed(seed) for seed in range(batch)]
 

@@ -22,6 +22,22 @@ def test_appended_steps_stand_behind_each_other_in_their_layer() -> None:
         assert cache.position == start
 
 
+def test_integers_are_read_as_rounded_to_127_parts_of_the_largest_of_a_head() -> None:
+    cache = KeyValueCache(num_layers=2, batch_size=2, num_heads=2, max_steps=9, head_dim=32, dtype=torch.int8)
+    keys, values = (100 * torch.randn(2, 2, 9, 32), torch.randn(2, 2, 9, 32))
+    keys[0, 0, 3] = 0
+    for start, stop in ((0, 2), (2, 3), (3, 9)):
+        got = cache.append(1, keys[:, :, start:stop], values[:, :, start:stop])
+        for found, wanted in zip(got, (keys, values), strict=True):
+            step = wanted[:, :, :stop].abs().amax(-1, keepdim=True) / 127
+            assert ((found - wanted[:, :, :stop]).abs() <= 0.501 * step).all()
+        cache.advance(stop - start)
+    assert not cache.keys[0].any() and not cache.values[0].any()
+    # What the kernel reads: the values of four steps side by side.
+    stored = cache.values[1].view(2, 2, 4, 32, 4)
+    assert torch.equal(stored[:, :, 1, :, 2] * cache.scales[1][1, :, :, 6, None], got[1][:, :, 6])
+
+
 def test_more_steps_than_there_is_room_for_are_refused() -> None:
     cache = KeyValueCache(num_layers=1, batch_size=1, num_heads=1, max_steps=4, head_dim=2)
     cache.advance(3)

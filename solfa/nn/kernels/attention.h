@@ -1,6 +1,25 @@
-/* One query that attends to keys and values in 16 bits, which are read once, from front to end. */
+/* One query that attends to keys and values in 16 bits, or in 8 with a scale for each step. They are read once, from front
+   to end:
+
+       float16   keys and values [step][channel]
+       int8      keys [step][channel], values [step / 4][channel][4]
+
+   Integers are multiplied by integers, or reading them would take less time than computing with them: keys by the query in
+   16 bits, values by the steps' weights in 14, which are two times 7.  */
 
 #define MOST_VECTORS 16 /* heads of 128 channels */
+
+/* The keys or values of one head. */
+typedef struct {
+    void *numbers;
+    float *scales; /* [step], of 8-bit integers; NULL: float16 */
+} Kept;
+
+INLINE Kept head_of(Kept all, int64_t first_step, int64_t width) {
+    if (all.scales == NULL)
+        return (Kept){(half *)all.numbers + first_step * width, NULL};
+    return (Kept){(int8_t *)all.numbers + first_step * width, all.scales + first_step};
+}
 
 /* The products of a head with a key, to be summed; its width is a multiple of LANES. */
 INLINE vec times_half(const vec *query, const half *key, const int vectors) {
@@ -9,6 +28,15 @@ INLINE vec times_half(const vec *query, const half *key, const int vectors) {
     for (int v = 0; v < vectors; v++)
         total += query[v] * load_half(key + v * LANES);
     return total;
+}
+
+/* The same for integers; the width is a multiple of 2 LANES. */
+INLINE vec times_bytes(const ivec *query, const int8_t *key, const int vectors) {
+    ivec total = {0};
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors / 2; v++)
+        total = add_pairs(total, load_pairs(key + 2 * v * LANES), query[v]);
+    return __builtin_convertvector(total, vec);
 }
 
 /* The sums of LANES vectors: halves of pairs are added until one number of each is left. A few shuffles for each, where
@@ -68,25 +96,27 @@ INLINE float softmax_of(float *scores, int64_t num) {
     return sum(total);
 }
 
-INLINE void attend(const float *query, const half *keys, const half *values, int64_t num, const uint8_t *seen,
-                   float *scores, float *out, const int vectors) {
+/* scores = the products of the query with each key, given TIMES(step). */
+#define SCORE_ALL(TIMES)                                                                                               \
+    for (int64_t n = 0; n < whole; n += LANES) {                                                                       \
+        vec products[LANES];                                                                                           \
+        _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) products[i] = TIMES(n + i);                           \
+        store(scores + n, sums_of(products));                                                                          \
+    }                                                                                                                  \
+    for (int64_t n = whole; n < num; n++)                                                                              \
+        scores[n] = sum(TIMES(n));
+
+INLINE void attend_halves(const float *query, const half *keys, const half *values, int64_t num, const uint8_t *seen,
+                          float *scores, float *out, const int vectors) {
     vec scaled[MOST_VECTORS], total[MOST_VECTORS];
-    float scale = 1.0f / sqrtf((float)(vectors * LANES));
-    int64_t width = vectors * LANES;
+    int64_t width = vectors * LANES, whole = num / LANES * LANES;
+    float scale = 1.0f / sqrtf((float)width);
     for (int v = 0; v < vectors; v++) {
         scaled[v] = load(query + v * LANES) * scale;
         total[v] = (vec){0};
     }
-    int64_t whole = num / LANES * LANES;
-    for (int64_t n = 0; n < whole; n += LANES) {
-        vec products[LANES];
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++)
-            products[i] = times_half(scaled, keys + (n + i) * width, vectors);
-        store(scores + n, sums_of(products));
-    }
-    for (int64_t n = whole; n < num; n++)
-        scores[n] = sum(times_half(scaled, keys + n * width, vectors));
+#define TIMES_HALF(N) times_half(scaled, keys + (N) * width, vectors)
+    SCORE_ALL(TIMES_HALF)
     for (int64_t n = 0; seen != NULL && n < num; n++)
         scores[n] = seen[n] ? scores[n] : -INFINITY;
     float sum_of_weights = softmax_of(scores, num);
@@ -100,17 +130,80 @@ INLINE void attend(const float *query, const half *keys, const half *values, int
         store(out + v * LANES, total[v] / sum_of_weights);
 }
 
-static void attend_64(const float *query, const half *keys, const half *values, int64_t num, const uint8_t *seen,
-                      float *scores, float *out) {
-    attend(query, keys, values, num, seen, scores, out, 64 / LANES);
+#define LARGEST_14 16383
+#define STEPS_AT_ONCE 128 /* whose values stay in the nearest cache until all their channels are done */
+
+/* weight = unit (128 high + low) for each step, with its scale; returns the unit. */
+INLINE float round_weights(float *weights, const float *scales, int64_t num, uint8_t *high, uint8_t *low) {
+    vec most = broadcast(1e-30f);
+    for (int64_t n = 0; n < num; n += LANES) {
+        vec weight = load(weights + n) * load(scales + n);
+        most = choose(weight > most, weight, most);
+        store(weights + n, weight);
+    }
+    float unit = largest(most) / LARGEST_14, per_unit = 1.0f / unit;
+    for (int64_t n = 0; n < num; n += LANES) {
+        ivec integer = (ivec)(load(weights + n) * per_unit + 12582912.0f) - 0x4B400000; /* as `nearest` */
+        store_bytes(high + n, integer >> 7);
+        store_bytes(low + n, integer & 127);
+    }
+    return unit;
 }
 
-static void attend_head(const float *query, const half *keys, const half *values, int64_t num, const uint8_t *seen,
-                        float *scores, float *out, int64_t head_dim) {
-    if (head_dim == 64)
-        attend_64(query, keys, values, num, seen, scores, out);
+/* Room for weights, their high and their low bytes. */
+#define SCORE_BYTES 6
+
+INLINE void attend_bytes(const float *query, Kept keys, Kept values, int64_t num, float *scores, int64_t scores_width,
+                         float *out, const int vectors) {
+    ivec rounded[MOST_VECTORS / 2];
+    int64_t width = vectors * LANES, whole = num / LANES * LANES;
+    float peak = peak_of(query, width), scale = peak / LARGEST_16 / sqrtf((float)width);
+    int16_t *words = (int16_t *)rounded;
+    for (int64_t e = 0; e < width; e++)
+        words[e] = (int16_t)nearest(query[e] * (LARGEST_16 / peak));
+#define TIMES_BYTES(N) times_bytes(rounded, (const int8_t *)keys.numbers + (N) * width, vectors)
+    SCORE_ALL(TIMES_BYTES)
+    for (int64_t n = 0; n < num; n += LANES)
+        store(scores + n, load(scores + n) * load(keys.scales + n) * scale);
+    float sum_of_weights = softmax_of(scores, num);
+    uint8_t *high = (uint8_t *)(scores + scores_width), *low = high + scores_width;
+    float unit = round_weights(scores, values.scales, num, high, low);
+    vec made[MOST_VECTORS] = {{0}};
+    for (int64_t begin = 0; begin < num; begin += STEPS_AT_ONCE) {
+        int64_t stop = begin + STEPS_AT_ONCE < num ? begin + STEPS_AT_ONCE : num;
+        for (int first = 0; first < vectors; first += 4) {
+            const int some = vectors - first < 4 ? vectors - first : 4;
+            ivec above[4] = {{0}}, below[4] = {{0}};
+            for (int64_t n = begin; n < stop; n += 4) {
+                ivec a = broadcast_word(high + n), b = broadcast_word(low + n);
+                const int8_t *four = (const int8_t *)values.numbers + n * width + 4 * first * LANES;
+#pragma GCC unroll 4
+                for (int v = 0; v < some; v++) {
+                    ivec bytes = load_words(four + 4 * v * LANES);
+                    above[v] = add_quads(above[v], a, bytes);
+                    below[v] = add_quads(below[v], b, bytes);
+                }
+            }
+            for (int v = 0; v < some; v++)
+                made[first + v] +=
+                    128.0f * __builtin_convertvector(above[v], vec) + __builtin_convertvector(below[v], vec);
+        }
+    }
+    for (int v = 0; v < vectors; v++)
+        store(out + v * LANES, made[v] * (unit / sum_of_weights));
+}
+
+/* The usual width is compiled for itself. */
+static void attend_head(const float *query, Kept keys, Kept values, int64_t num, const uint8_t *seen, float *scores,
+                        int64_t scores_width, float *out, int64_t width) {
+    if (keys.scales != NULL && width == 64)
+        attend_bytes(query, keys, values, num, scores, scores_width, out, 64 / LANES);
+    else if (keys.scales != NULL)
+        attend_bytes(query, keys, values, num, scores, scores_width, out, width / LANES);
+    else if (width == 64)
+        attend_halves(query, keys.numbers, values.numbers, num, seen, scores, out, 64 / LANES);
     else
-        attend(query, keys, values, num, seen, scores, out, head_dim / LANES);
+        attend_halves(query, keys.numbers, values.numbers, num, seen, scores, out, width / LANES);
 }
 
 /* Turn pairs (e, e + width / 2) by their angles, in place. */
@@ -122,7 +215,17 @@ static void rotate(float *x, const float *cosine, const float *sine, int64_t wid
     }
 }
 
-static void store_halves(half *to, const float *x, int64_t width) {
-    for (int64_t e = 0; e < width; e += LANES)
-        store_half(to + e, load(x + e));
+/* Keep the keys of a step of a head, or the values, of which those of `side` steps stand beside each other. Of 8 bits, the
+   largest magnitude becomes LARGEST_8. */
+static void keep(Kept head, int64_t step, const float *x, int64_t width, int64_t side) {
+    if (head.scales == NULL) {
+        for (int64_t e = 0; e < width; e += LANES)
+            store_half((half *)head.numbers + step * width + e, load(x + e));
+        return;
+    }
+    float scale = peak_of(x, width) / LARGEST_8, per_unit = 1.0f / scale;
+    int8_t *to = (int8_t *)head.numbers + step / side * side * width + step % side;
+    head.scales[step] = scale;
+    for (int64_t e = 0; e < width; e++)
+        to[e * side] = (int8_t)nearest(x[e] * per_unit);
 }

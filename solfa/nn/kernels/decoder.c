@@ -28,8 +28,8 @@ typedef struct {
 typedef struct {
     int64_t num_rows, position, max_steps, num_threads;
     int64_t num_conditions; /* 0: no cross-attention */
-    half *keys, *values;    /* [layer][row][head][step][head_dim] */
-    const half *const *cross_keys, *const *cross_values; /* a layer's [row][head][condition][head_dim] */
+    Kept keys, values;      /* of [layer][row][head] */
+    half *const *cross_keys, *const *cross_values; /* a layer's [row][head][condition][head_dim] */
     const uint8_t *seen;                                 /* [row][condition]; NULL: all */
     const float *cosine, *sine;                          /* of this position; NULL: no rotation */
     float *x;                                            /* [row][padded]: in, and what the heads read out */
@@ -40,7 +40,8 @@ typedef struct {
 typedef struct {
     const Decoder *decoder;
     const Step *step;
-    float *normed, *wide, *attended, *scores;
+    float *normed, *wide, *attended;
+    char *scores;
     int64_t scores_width;
     Rows rounded;
 } Work;
@@ -73,7 +74,7 @@ static Work lay_out_work(const Decoder *decoder, const Step *step, Bump *memory)
     work.normed = take(memory, 4 * rows * decoder->padded);
     work.wide = take(memory, 4 * rows * widest);
     work.attended = take(memory, 4 * rows * decoder->padded);
-    work.scores = take(memory, 4 * scores * MOST_THREADS);
+    work.scores = take(memory, SCORE_BYTES * scores * MOST_THREADS);
     work.rounded = take_rounded(memory, rows, widest);
     return work;
 }
@@ -113,6 +114,10 @@ static void normalize(const Work *work, const float *norm, float *out, int64_t t
     meet(team);
 }
 
+INLINE float *scores_of(const Work *work, int64_t thread) {
+    return (float *)(work->scores + SCORE_BYTES * work->scores_width * thread);
+}
+
 static void attend_to_self(const Work *work, int64_t layer, int64_t thread, Team *team) {
     const Decoder *decoder = work->decoder;
     const Step *step = work->step;
@@ -126,12 +131,12 @@ static void attend_to_self(const Work *work, int64_t layer, int64_t thread, Team
             rotate(query, step->cosine, step->sine, width);
             rotate(key, step->cosine, step->sine, width);
         }
-        int64_t begin = (layer * places + place) * step->max_steps * width;
-        store_halves(step->keys + begin + step->position * width, key, width);
-        store_halves(step->values + begin + step->position * width, value, width);
-        attend_head(query, step->keys + begin, step->values + begin, step->position + 1, NULL,
-                    work->scores + thread * work->scores_width, work->attended + row * decoder->padded + head * width,
-                    width);
+        int64_t begin = (layer * places + place) * step->max_steps;
+        Kept keys = head_of(step->keys, begin, width), values = head_of(step->values, begin, width);
+        keep(keys, step->position, key, width, 1);
+        keep(values, step->position, value, width, 4);
+        attend_head(query, keys, values, step->position + 1, NULL, scores_of(work, thread), work->scores_width,
+                    work->attended + row * decoder->padded + head * width, width);
     }
     meet(team);
 }
@@ -142,10 +147,10 @@ static void attend_to_condition(const Work *work, int64_t layer, int64_t thread,
     int64_t heads = decoder->num_heads, width = decoder->head_dim, places = step->num_rows * heads;
     for (int64_t place = share(places, thread, team); place < share(places, thread + 1, team); place++) {
         int64_t row = place / heads, head = place % heads, begin = place * step->num_conditions * width;
-        attend_head(work->wide + row * decoder->layers[layer].query.out + head * width, step->cross_keys[layer] + begin,
-                    step->cross_values[layer] + begin, step->num_conditions,
-                    step->seen == NULL ? NULL : step->seen + row * step->num_conditions,
-                    work->scores + thread * work->scores_width, work->attended + row * decoder->padded + head * width,
+        Kept keys = {step->cross_keys[layer] + begin, NULL}, values = {step->cross_values[layer] + begin, NULL};
+        attend_head(work->wide + row * decoder->layers[layer].query.out + head * width, keys, values,
+                    step->num_conditions, step->seen == NULL ? NULL : step->seen + row * step->num_conditions,
+                    scores_of(work, thread), work->scores_width, work->attended + row * decoder->padded + head * width,
                     width);
     }
     meet(team);

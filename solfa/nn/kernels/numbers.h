@@ -42,6 +42,18 @@ INLINE void store_half(half *to, vec x) {
 #endif
 }
 
+/* The last eight bits of each integer. */
+typedef uint8_t byte_lanes __attribute__((vector_size(LANES)));
+
+INLINE void store_bytes(uint8_t *to, ivec x) {
+#if defined(__AVX512F__) && LANES == 16
+    _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8((__m512i)x));
+#else
+    byte_lanes bytes = __builtin_convertvector(x, byte_lanes);
+    memcpy(to, &bytes, sizeof bytes);
+#endif
+}
+
 /* total + a b + c d in each lane, for 16-bit a, c (of `left`) and b, d (of `right`); exact. */
 INLINE ivec add_pairs(ivec total, ivec left, ivec right) {
 #if defined(__AVX512VNNI__) && LANES == 16
@@ -67,9 +79,15 @@ typedef int8_t byte_pairs __attribute__((vector_size(2 * LANES)));
 typedef int16_t short_pairs __attribute__((vector_size(4 * LANES)));
 
 INLINE ivec load_pairs(const int8_t *from) {
+#if defined(__AVX512BW__) && LANES == 16
+    return (ivec)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)from));
+#elif defined(__AVX2__) && LANES == 8
+    return (ivec)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)from));
+#else
     byte_pairs bytes;
     memcpy(&bytes, from, sizeof bytes);
     return (ivec)__builtin_convertvector(bytes, short_pairs);
+#endif
 }
 
 INLINE ivec load_words(const void *from) {
@@ -78,7 +96,7 @@ INLINE ivec load_words(const void *from) {
     return words;
 }
 
-/* total + the sum of four products in each lane, of bytes from 0 to 15 (of `left`) with signed ones; exact. */
+/* total + the sum of four products in each lane, of bytes from 0 to 127 (of `left`) with signed ones; exact. */
 INLINE ivec add_quads(ivec total, ivec left, ivec right) {
 #if defined(__AVX512VNNI__) && LANES == 16
     return (ivec)_mm512_dpbusd_epi32((__m512i)total, (__m512i)left, (__m512i)right);
@@ -89,7 +107,7 @@ INLINE ivec add_quads(ivec total, ivec left, ivec right) {
     __m256i pairs = _mm256_maddubs_epi16((__m256i)left, (__m256i)right);
     return total + (ivec)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #else
-    total += (left & 15) * (right << 24 >> 24) + (left >> 8 & 15) * (right << 16 >> 24);
-    return total + (left >> 16 & 15) * (right << 8 >> 24) + (left >> 24 & 15) * (right >> 24);
+    total += (left & 127) * (right << 24 >> 24) + (left >> 8 & 127) * (right << 16 >> 24);
+    return total + (left >> 16 & 127) * (right << 8 >> 24) + (left >> 24 & 127) * (right >> 24);
 #endif
 }

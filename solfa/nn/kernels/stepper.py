@@ -23,6 +23,8 @@ from solfa.nn.transformer import Transformer, TransformerLayer
 
 _HEAD, _WIDEST_HEAD = 16, 128
 """What the widths of heads are multiples of, and the largest."""
+BYTE_HEAD = 32
+"""What they are multiples of for keys and values of 8 bits."""
 
 
 class _Prepared(NamedTuple):
@@ -36,14 +38,12 @@ class _Prepared(NamedTuple):
 class DecoderStepper:
     """Reads one step of each row with the C kernel."""
 
-    cache_dtype = torch.float16
-
-    def __init__(self, kernel: DecoderKernel) -> None:
-        self._kernel = kernel
+    def __init__(self, kernel: DecoderKernel, cache_dtype: torch.dtype) -> None:
+        self._kernel, self.cache_dtype = kernel, cache_dtype
         self._prepared: WeakKeyDictionary[KeyValueCache, _Prepared] = WeakKeyDictionary()
 
     def __deepcopy__(self, memo: object) -> "DecoderStepper":
-        return DecoderStepper(self._kernel)
+        return DecoderStepper(self._kernel, self.cache_dtype)
 
     def step(
         self,
@@ -70,10 +70,10 @@ class DecoderStepper:
         return rows[:, None, : x.shape[2]]
 
 
-def attach_stepper(transformer: Transformer) -> None:
-    """Let a transformer whose linear layers are compiled read single steps in C."""
+def attach_stepper(transformer: Transformer, cache_dtype: torch.dtype = torch.float16) -> None:
+    """Let a transformer whose linear layers are compiled read single steps in C; caches are of float16 or int8."""
     expect_heads(transformer)
-    transformer.stepper = DecoderStepper(load_decoder())
+    transformer.stepper = DecoderStepper(load_decoder(), cache_dtype)
 
 
 def expect_heads(transformer: Transformer) -> None:
@@ -103,8 +103,10 @@ def _prepare(
     structures = (Layer * len(layers))(*(one for one, _ in described))
     norm = _norm(transformer.norm)
     decoder = Decoder(dim, padded(dim), num_heads, dim // num_heads, len(layers), structures, norm.data_ptr())
-    step = Step(num_rows=cache.keys.shape[1], max_steps=cache.max_steps)
+    step = Step(num_rows=cache.keys.shape[1], max_steps=cache.keys.shape[3])
     step.keys, step.values = cache.keys.data_ptr(), cache.values.data_ptr()
+    if cache.scales is not None:
+        step.key_scales, step.value_scales = (part.data_ptr() for part in cache.scales)
     kept: list[object] = [structures, norm, *(tensors for _, tensors in described)]
     if condition is not None:
         kept += _point_to_condition(step, layers, condition, mask, cache)

@@ -49,7 +49,8 @@ class Step(ctypes.Structure):
 
     _fields_ = (
         *((name, _int) for name in ("num_rows", "position", "max_steps", "num_threads", "num_conditions")),
-        *((name, _pointer) for name in ("keys", "values", "cross_keys", "cross_values", "seen")),
+        *((name, _pointer) for name in ("keys", "key_scales", "values", "value_scales")),
+        *((name, _pointer) for name in ("cross_keys", "cross_values", "seen")),
         *((name, _pointer) for name in ("cosine", "sine", "x", "scratch")),
     )
 

@@ -69,13 +69,19 @@ def step_by_step(model: CodecLM, tokens: Tensor, conditions: Conditions, cache: 
     return torch.cat([model(column, conditions, cache) for column in tokens.split(1, dim=2)], dim=2)
 
 
-@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize(("layout", "cache_bits"), [(layout, 16) for layout in FORMATS] + [("fp32", 8), ("int8", 8)])
 @pytest.mark.parametrize(
     ("dim", "num_heads", "positions", "crossed"),
     [(80, 5, Sinusoidal(), True), (64, 1, Rope(), True), (96, 3, Rope(), False), (48, 1, Sinusoidal(), False)],
 )
 @torch.inference_mode()
-def test_steps_are_those_of_the_network(layout: Any, dim: int, num_heads: int, positions: Any, crossed: bool) -> None:
+def test_steps_are_those_of_the_network(
+    layout: Any, cache_bits: Any, dim: int, num_heads: int, positions: Any, crossed: bool
+) -> None:
+    if cache_bits == 8 and dim // num_heads % 32:
+        with pytest.raises(ConfigError, match=r"^cache_bits: expected heads of a multiple of 32 .* found \d+;"):
+            lay_out_weights(make_model(dim, num_heads), layout, "kernel", cache_bits)
+        return
     model = make_model(dim, num_heads, positions, crossed)
     conditions = conditions_for(2, dim) if crossed else Conditions.none()
     tokens = torch.randint(0, SIZE + 1, (2, CODEBOOKS, 20))
@@ -85,15 +91,17 @@ def test_steps_are_those_of_the_network(layout: Any, dim: int, num_heads: int, p
             round_linear(linear, format_of(name, FORMATS[layout]))
     exact = exact.double()
     shape = (2, 2, num_heads, 30, dim // num_heads)
-    wanted = step_by_step(exact, tokens, conditions, KeyValueCache(*shape, dtype=torch.float16))
-    lay_out_weights(model, layout)
+    kept = {8: torch.int8, 16: torch.float16}[cache_bits]
+    wanted = step_by_step(exact, tokens, conditions, KeyValueCache(*shape, dtype=kept))
+    lay_out_weights(model, layout, "kernel", cache_bits)
     found = step_by_step(model, tokens, conditions, model.new_cache(2, 30))
     # Both round keys and values to float16, but where float32 and float64 fall on two sides of a border they differ by
     # 2^-10 of a number. Inputs of int4 are rounded to 1/254 of the largest of 32; a sum of them moves much less.
-    allowed = 2**-5 if layout == "int4" else 2**-10
+    # Of integers, such a number differs by 1/127 of the largest of its head.
+    allowed = 2**-5 if layout == "int4" else 2**-10 if cache_bits == 16 else 2**-7
     assert (found - wanted).abs().max() < allowed * wanted.abs().max()
     together = model(tokens, conditions)
-    assert (together - wanted).abs().max() < max(allowed, 2**-8) * wanted.abs().max()
+    assert (together - wanted).abs().max() < max(allowed, 2**-8 if cache_bits == 16 else 2**-4) * wanted.abs().max()
 
 
 @pytest.mark.parametrize("layout", FORMATS)
@@ -120,17 +128,38 @@ def test_a_step_does_not_depend_on_the_number_of_threads() -> None:
         torch.set_num_threads(1)
 
 
+@pytest.mark.parametrize(("cache_bits", "allowed"), [(16, 2**-10), (8, 2**-7)])
 @torch.inference_mode()
-def test_a_prompt_read_at_once_is_continued_in_steps() -> None:
-    model, conditions = lay_out_weights(make_model(positions=Rope()), "fp32"), conditions_for(2, 80)
+def test_a_prompt_read_at_once_is_continued_in_steps(cache_bits: Any, allowed: float) -> None:
+    model, conditions = make_model(96, 3, Rope()), conditions_for(2, 96)
+    lay_out_weights(model, "fp32", "kernel", cache_bits)
     tokens = torch.randint(0, SIZE + 1, (2, CODEBOOKS, 12))
     wanted = step_by_step(model, tokens, conditions, model.new_cache(2, 14))
     cache = model.new_cache(2, 14)
     begun = model(tokens[:, :, :7], conditions, cache)
     found = torch.cat([begun, step_by_step(model, tokens[:, :, 7:], conditions, cache)], dim=2)
-    assert (found - wanted).abs().max() < 2**-10 * wanted.abs().max()
+    assert (found - wanted).abs().max() < allowed * wanted.abs().max()
     with pytest.raises(ConfigError, match=r"at most 14 steps, found 15"):
         model(tokens[:, :, :1], conditions, cache)
+
+
+@pytest.mark.parametrize("num_steps", [1, 2, 15, 16, 127, 131, 300])
+@torch.inference_mode()
+def test_attention_over_integers_is_that_over_what_they_stand_for(num_steps: int) -> None:
+    """Whole groups and blocks of steps, and parts of them; one layer, so that rounding cannot add up."""
+    config = CodecLMConfig(num_codebooks=1, codebook_size=SIZE, dim=96, num_layers=1, num_heads=3, ffn_dim=64)
+    torch.manual_seed(4)
+    model = CodecLM(config).eval()
+    for parameter in model.transformer.layers.parameters():
+        parameter.data *= 8 if parameter.ndim > 1 else 1
+    exact, tokens = copy.deepcopy(model).double(), torch.randint(0, SIZE, (1, 1, num_steps))
+    lay_out_weights(model, "fp32", "kernel", 8)
+    ours, theirs = model.new_cache(1, num_steps), KeyValueCache(1, 1, 3, num_steps, 32, dtype=torch.int8)
+    found = step_by_step(model, tokens, Conditions.none(), ours)
+    wanted = step_by_step(exact, tokens, Conditions.none(), theirs)
+    assert (ours.keys.int() - theirs.keys.int()).abs().max() <= 1
+    assert (ours.values.int() - theirs.values.int()).abs().max() <= 1
+    assert (found - wanted).abs().max() < 2**-10 * wanted.abs().max()
 
 
 @torch.inference_mode()
@@ -145,6 +174,11 @@ def test_two_caches_and_a_copied_model_do_not_disturb_each_other() -> None:
         model(column[:1], Conditions.none(), one)
     wanted = step_by_step(other, tokens, Conditions.none(), other.new_cache(3, 6))
     assert torch.equal(torch.cat(mixed, dim=2), wanted)
+
+
+def test_the_cache_of_torch_cannot_be_chosen() -> None:
+    with pytest.raises(ConfigError, match=r"^cache_bits: found 8 for the way torch"):
+        lay_out_weights(make_model(), "fp32", "torch", 8)
 
 
 def test_narrow_heads_are_left_to_torch(caplog: pytest.LogCaptureFixture) -> None:
