@@ -4,7 +4,7 @@ DEFAULT_CODEC = "solfa_24khz"
 """Used unless another codec is chosen; its weights ship with Solfa, so it works offline."""
 
 ABOUT_DEFAULT_CODEC = (
-    "the codec that comes with Solfa: mono, 24 kHz, at most 6 kbit/s, trained on 3.8 hours of sound. Good for trying "
+    "the codec that comes with Solfa: mono, 24 kHz, at most 6 kbit/s, trained on 29 hours of sound. Good for trying "
     "things out and for small models; you hear the loss. Better codecs load from the Hub: encodec_32khz, mimi, "
     "dac_44khz."
 )

@@ -189,7 +189,7 @@ def test_the_codes_of_a_reference_clip_never_change(name: str) -> None:
     """A name promises its codes: datasets and models made with it years ago must still mean the same sounds.
 
     The fingerprint is exact everywhere, because it is a hash of the weights and the architecture. Codes are the nearest
-    of 1,024 entries. Of those of the clip, none is nearer than the next by less than 0.04 % (of the squared distance),
+    of 1,024 entries. Of those of the clip, none is nearer than the next by less than 0.019 % (of the squared distance),
     and float64 errs by 1e-12: they are the same on every processor.
     """
     pinned, codec = read_reference(name), load_codec(name)
@@ -201,11 +201,11 @@ def test_the_codes_of_a_reference_clip_never_change(name: str) -> None:
 def test_in_float32_the_codes_of_a_reference_clip_change_only_where_two_are_almost_equally_near(name: str) -> None:
     """Where two entries are almost equally near, the rounding of a processor may choose the other.
 
-    The later codebooks of that frame follow it. Three of the thirty frames may differ so. Measured: none does on
-    x86-64 with SSE, AVX2 or AVX-512, with one thread, two or four; weights that are off by 0.1 % change four or five
-    frames, by 1 % more than twenty.
+    The later codebooks of that frame follow it. Two of the thirty frames may differ so. Measured: none does on
+    x86-64 with SSE, AVX2 or AVX-512, with one thread, two or four; weights that are off by 0.1 % change one to three
+    frames, by 1 % four to eight.
     """
     pinned, made = read_reference(name), make_reference(name)
     assert len(made.codes) == len(pinned.codes) == 30
     equal = sum(one == other for one, other in zip(made.codes, pinned.codes, strict=True))
-    assert equal >= 27
+    assert equal >= 28
