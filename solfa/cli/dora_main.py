@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from solfa.cli.own_modules import reach_own_modules
+from solfa.environment.collector import collector_paused
 
 if TYPE_CHECKING:
     from solfa.experiments.compose.experiment_main import ExperimentMain
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 def load_main() -> "ExperimentMain":
     """Import the entry point; the user's own solvers and grids in the working directory are importable too."""
     reach_own_modules()
-    from solfa.train import main
+    with collector_paused():
+        from solfa.train import main
 
     return main

@@ -31,6 +31,7 @@ from solfa.encoding.progress import EncodeReport, Listener, Silence, Totals
 from solfa.encoding.shared_planning import plan_together
 from solfa.encoding.source_summary import SourceSummary, summarize_source
 from solfa.encoding.supervision import Run, encode_until_committed
+from solfa.environment.collector import collector_paused
 from solfa.errors import ConfigError, SolfaError
 from solfa.files.printable_names import escape_path
 from solfa.files.stores.place import Place, read_place
@@ -149,7 +150,8 @@ def _load(root: Place, codec: "str | Path | Codec | None", precision: "Precision
     recalled = memory.recall()
     if recalled is not None:
         return recalled
-    from solfa.codecs.catalogue import load_codec  # here, because torch takes longer to import than all the rest
+    with collector_paused():
+        from solfa.codecs.catalogue import load_codec  # here, because torch takes longer to import than all the rest
 
     loaded = load_codec(chosen, precision=precision)
     memory.remember(CodecFacts.of(loaded))

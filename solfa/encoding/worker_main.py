@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from solfa.config import Config
+from solfa.environment.collector import collector_paused
 from solfa.environment.faults import OUT_OF_MEMORY, fault_sentence, note_traceback
 from solfa.environment.parent_watch import end_with_parent, leave_at_once
 from solfa.errors import SolfaError
@@ -58,16 +59,17 @@ def made_by(device: str) -> dict[str, str]:
 
 def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
     """Load the codec and encode every shard that can be claimed."""
-    import torch
+    with collector_paused():
+        import torch
 
-    from solfa.codecs.catalogue import load_codec
-    from solfa.codecs.protocol import is_pointwise
-    from solfa.encoding.progress import Progress
-    from solfa.encoding.shard_claims import Claim, claim_shards
-    from solfa.encoding.shard_pipeline import encode_claims
-    from solfa.errors import StoreError
-    from solfa.files.stores.place import read_place
-    from solfa.store.layout import read_info
+        from solfa.codecs.catalogue import load_codec
+        from solfa.codecs.protocol import is_pointwise
+        from solfa.encoding.progress import Progress
+        from solfa.encoding.shard_claims import Claim, claim_shards
+        from solfa.encoding.shard_pipeline import encode_claims
+        from solfa.errors import StoreError
+        from solfa.files.stores.place import read_place
+        from solfa.store.layout import read_info
 
     if job.device == "cpu":
         # One thread per process and one process per core: the numbers do not depend on how many cores there are.

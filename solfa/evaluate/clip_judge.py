@@ -1,21 +1,23 @@
 """The judge of a run: compares generated clips with real ones in memory, as `solfa.evaluate` compares folders."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import torch
 
 from solfa.audio.channels import to_channels
 from solfa.audio.resampler import resample_span
-from solfa.codecs.embedders.catalogue import DEFAULT_EMBEDDER, load_embedder
-from solfa.codecs.embedders.protocol import Embedder
 from solfa.errors import ConfigError
-from solfa.evaluate.embedded import EmbeddedSet
-from solfa.evaluate.measures import Measure, measure_fad, measure_kad, measure_kld
 from solfa.generate.clip import GeneratedClip
 from solfa.solvers.config import EvaluateConfig
 from solfa.solvers.judge import ClipPairs
+
+# What judges is imported when somebody asks it: a run begins sooner without it.
+if TYPE_CHECKING:
+    from solfa.codecs.embedders.protocol import Embedder
+    from solfa.evaluate.embedded import EmbeddedSet
+    from solfa.evaluate.measures import Measure
 
 
 @final
@@ -37,6 +39,8 @@ class ClipJudge:
 
     def __call__(self, pairs: ClipPairs, config: EvaluateConfig, seed: int) -> Mapping[str, float]:
         """Measure what the config asks for, each with its interval and, for distances, its floor."""
+        from solfa.evaluate.measures import measure_fad, measure_kad, measure_kld
+
         embedder = self._loaded(config)
         if self._real is None or self._real[0] is not pairs.real:
             self._real = pairs.real, embed_clips(pairs.real, embedder)
@@ -50,14 +54,18 @@ class ClipJudge:
         wanted = [name for name in config.metrics or () if name in measure]
         return {name: number for metric in wanted for name, number in _numbers(measure[metric]()).items()}
 
-    def _loaded(self, config: EvaluateConfig) -> Embedder:
+    def _loaded(self, config: EvaluateConfig) -> "Embedder":
+        from solfa.codecs.embedders.catalogue import DEFAULT_EMBEDDER, load_embedder
+
         if self._embedder is None:
             self._embedder = load_embedder(config.embedder or DEFAULT_EMBEDDER)
         return self._embedder
 
 
-def embed_clips(clips: Sequence[GeneratedClip], embedder: Embedder) -> EmbeddedSet:
+def embed_clips(clips: Sequence[GeneratedClip], embedder: "Embedder") -> "EmbeddedSet":
     """Embed clips in memory, in their order."""
+    from solfa.evaluate.embedded import EmbeddedSet
+
     rows = [_embed(clip, embedder) for clip in clips]
     joined = np.concatenate(rows).astype(np.float64)
     names = tuple(clip.name for clip in clips)
@@ -72,7 +80,7 @@ def embed_clips(clips: Sequence[GeneratedClip], embedder: Embedder) -> EmbeddedS
     )
 
 
-def _embed(clip: GeneratedClip, embedder: Embedder) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def _embed(clip: GeneratedClip, embedder: "Embedder") -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     # What a model draws before it has learned anything may not be finite, and is judged as silence.
     mono = to_channels(np.nan_to_num(clip.samples(), posinf=1.0, neginf=-1.0), 1)
     audio = resample_span(mono, 0, 0, mono.shape[1], clip.sample_rate, embedder.sample_rate)
@@ -80,7 +88,7 @@ def _embed(clip: GeneratedClip, embedder: Embedder) -> np.ndarray[tuple[int, ...
     return np.asarray(np.nan_to_num(found), np.float32)
 
 
-def _numbers(measure: Measure) -> dict[str, float]:
+def _numbers(measure: "Measure") -> dict[str, float]:
     """Spell a measure as metrics of a stage, without what is not known."""
     named = {
         measure.name: measure.value,

@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _NAMES = {"double": "float64", "float": "float32", "halffloat": "float16"}
 """What Arrow calls some types of numpy."""
 
 
-def numbers_of(column: pa.ChunkedArray | pa.Array) -> np.ndarray[Any, Any]:
-    """Return the numbers of a column; if it is in one piece, a view of them. Missing ones are an `ArrowInvalid`."""
+def numbers_of(column: pa.ChunkedArray | pa.Array, missing: int | None = None) -> np.ndarray[Any, Any]:
+    """Return the numbers of a column, with another for those that are missing; if it is in one piece, a view of them.
+
+    Without another for them, missing ones are an `ArrowInvalid`.
+    """
+    if column.null_count and missing is not None:
+        return numbers_of(pc.fill_null(column, missing))
     if column.null_count:
         raise pa.ArrowInvalid(f"expected {len(column)} numbers, found {column.null_count} of them missing")
     dtype = np.dtype(_NAMES.get(str(column.type), str(column.type)))
@@ -24,6 +30,12 @@ def numbers_of(column: pa.ChunkedArray | pa.Array) -> np.ndarray[Any, Any]:
         if len(piece)
     ]
     return found[0] if len(found) == 1 else np.concatenate([np.empty(0, dtype), *found])
+
+
+def column_of(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+    """Make a column of numbers, such as `take` wants; it is a view of them if they are in one piece."""
+    contiguous = np.ascontiguousarray(numbers, np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(contiguous), [None, pa.py_buffer(contiguous)])
 
 
 def texts_of(column: pa.ChunkedArray) -> tuple[pa.Buffer, np.ndarray[Any, Any], np.ndarray[Any, Any]]:

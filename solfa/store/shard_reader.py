@@ -216,7 +216,7 @@ class ShardReader:
         """Find the byte offset and length of every array in a data file of `size` bytes; return `more` columns, too."""
         columns = self._read_meta(["status", "byte_offset", "byte_length", "num_frames", *more])
         offset, length, frames = (
-            numbers_of(pc.fill_null(columns.column(name), -1)) for name in ("byte_offset", "byte_length", "num_frames")
+            numbers_of(columns.column(name), missing=-1) for name in ("byte_offset", "byte_length", "num_frames")
         )
         # Neither offset + length nor frames * bytes_per_frame: hostile numbers could overflow.
         outside = (
@@ -230,7 +230,7 @@ class ShardReader:
     @cached_property
     def num_frames(self) -> np.ndarray[Any, Any]:
         """The number of frames of every clip, int64."""
-        return numbers_of(pc.fill_null(self._read_meta(["status", "num_frames"]).column("num_frames"), -1))
+        return numbers_of(self._read_meta(["status", "num_frames"]).column("num_frames"), missing=-1)
 
     @cached_property
     def ids(self) -> list[str]:

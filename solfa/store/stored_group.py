@@ -57,7 +57,7 @@ class StoredClips:
         count, shards = starts[-1] if is_plain else 0, len(starts) - 1
         self._files = _Files([np.empty(0)] * shards, _unknown(count)[0], _unknown(count)) if is_plain else None
         self._closed = set(range(shards))
-        self._id_texts = _Ids({}, _unknown(count))
+        self._id_texts: _Ids | None = None
         self._ids: dict[int, list[str]] = {}
 
     def group(self, positions: Numbers) -> "StoredGroup":
@@ -102,9 +102,11 @@ class StoredClips:
 
     def mapped_ids(self, group: "StoredGroup") -> Numbers | None:
         """Find the ids of a group in memory, [2, G]: addresses and numbers of bytes; None as for the arrays."""
-        texts, places = self._id_texts
         if self._files is None:
             return None
+        if self._id_texts is None:
+            self._id_texts = _Ids({}, _unknown(len(self._files.firsts)))
+        texts, places = self._id_texts
         if len(texts) < len(self.starts) - 1:
             for number in set(group.numbers.tolist()).difference(texts):
                 clips, (text, begins, ends) = self._clips(number), self.shard(number).id_texts()

@@ -17,6 +17,7 @@ from solfa.data.table.joined_clips import JoinedRows
 from solfa.errors import ConfigError, StoreError
 from solfa.files.json_objects import parse_object
 from solfa.files.stores.place import Place
+from solfa.store.column_numbers import column_of
 from solfa.store.schema import ArraySpec, Commit
 from solfa.store.shard_reader import read_shards
 
@@ -83,7 +84,7 @@ class ClipColumns:
         wanted = [*STORED_COLUMNS, "metadata", "key"]
         shards = read_shards(self.path, self._commits, self._spec, lambda shard: shard.stored.select(wanted))
         table = pa.concat_tables(shards) if shards else pa.table({name: [] for name in wanted})
-        return table if self._rows is None else table.take(self._rows)
+        return table if self._rows is None else table.take(column_of(self._rows))
 
     @cached_property
     def _names(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from solfa.environment.accelerator import choose_device, gains_by_bf16
+from solfa.environment.collector import collector_paused
 from solfa.environment.ranks import among_devices, read_rank
 from solfa.errors import ConfigError
 from solfa.solvers.config import Precision, SolverConfig
@@ -47,9 +48,10 @@ def start_fabric(cfg: SolverConfig) -> "Fabric":
         raise ConfigError(
             f"num_nodes: {rank.world_size} processes cannot be divided evenly among {cfg.num_nodes} nodes"
         )
-    from lightning_fabric import Fabric
+    with collector_paused():  # it imports half of torch's compiler
+        from lightning_fabric import Fabric
 
-    from solfa.solvers.fabric.launch import Launched
+        from solfa.solvers.fabric.launch import Launched
 
     rank = rank._replace(local_world_size=rank.world_size // cfg.num_nodes)
     if accelerator == "cuda":

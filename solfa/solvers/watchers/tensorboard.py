@@ -12,17 +12,19 @@ be taken back: the first training step of a resumed run voids all later values, 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
 from numpy.typing import NDArray
-from torch.utils.tensorboard import SummaryWriter
 
 from solfa.generate.clip import GeneratedClip
 from solfa.ops.mel_spectrogram import decibels, mel_spectrogram
 from solfa.solvers.watchers.protocol import Watcher
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 RANGE_DB = 80.0
 
@@ -78,11 +80,13 @@ class TensorBoardWatcher(Watcher):
         for name, value in metrics.items():
             self._events().add_scalar(f"{part}/{name}", value, update)
 
-    def _events(self) -> SummaryWriter:
+    def _events(self) -> "SummaryWriter":
         return self._writer or self._open(purge_step=None)
 
-    def _open(self, purge_step: int | None) -> SummaryWriter:
+    def _open(self, purge_step: int | None) -> "SummaryWriter":
         """Start a new file; a run that only evaluates must not void anything, so it does not purge."""
+        from torch.utils.tensorboard import SummaryWriter  # here, because a run begins sooner without it
+
         self.closed()
         self._writer = SummaryWriter(str(self.folder), purge_step=purge_step)
         if self._text:

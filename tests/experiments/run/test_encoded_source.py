@@ -36,7 +36,7 @@ def no_codec(monkeypatch):
         raise AssertionError("a codec was loaded")
 
     def forbid():
-        monkeypatch.setattr(api, "load_codec", refuse)
+        monkeypatch.setattr(api, "_load", refuse)
         monkeypatch.setattr(prepare, "load_codec", refuse)
 
     return forbid
