@@ -44,14 +44,29 @@ typedef struct {
     int32_t *sums; /* of each group */
 } Rows;
 
-INLINE void tile_float(const void *weights, const float *x, int64_t in, int64_t num, vec *partial, const int is_half,
-                       const int rows) {
+/* With rows for more than one tile, arithmetic takes longer than memory: while the tiles of a block are computed, they fetch
+   what follows it, each its share, line by line. A single tile waits for memory anyway, and would wait longer. */
+#define LINE 64
+#define ONLY_TILE (-1)
+
+INLINE const char *share_of(const void *what_follows, int64_t tile, int64_t lines) {
+    return tile == ONLY_TILE ? NULL : (const char *)what_follows + tile * lines * LINE;
+}
+
+INLINE void fetch(const char *ahead, int64_t line) {
+    if (ahead != NULL)
+        __builtin_prefetch(ahead + line * LINE, 0, 2);
+}
+
+INLINE void tile_float(const void *weights, const float *x, int64_t in, int64_t num, const char *ahead, vec *partial,
+                       const int is_half, const int rows) {
     vec total[TILE_ROWS * VECTORS];
 #pragma GCC unroll 24
     for (int t = 0; t < rows * VECTORS; t++)
         total[t] = partial[t];
     for (int64_t i = 0; i < num; i++) {
         vec w[VECTORS];
+        fetch(ahead, i);
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++)
             w[v] = is_half ? load_half((const half *)weights + i * PANEL + v * LANES)
@@ -69,13 +84,15 @@ INLINE void tile_float(const void *weights, const float *x, int64_t in, int64_t 
         partial[t] = total[t];
 }
 
-INLINE void tile_int8(const int8_t *weights, const int16_t *x, int64_t in, int64_t num, vec *partial, const int rows) {
+INLINE void tile_int8(const int8_t *weights, const int16_t *x, int64_t in, int64_t num, const char *ahead, vec *partial,
+                      const int rows) {
     ivec total[TILE_ROWS * VECTORS];
 #pragma GCC unroll 24
     for (int t = 0; t < rows * VECTORS; t++)
         total[t] = (ivec){0};
     for (int64_t i = 0; i < num; i += 2) {
         ivec w[VECTORS];
+        fetch(ahead, i / 2);
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++)
             w[v] = load_pairs(weights + i * PANEL + 2 * v * LANES);
@@ -136,20 +153,24 @@ INLINE void tile_int4(const uint8_t *weights, const int8_t *x, const float *scal
 }
 
 /* One block of a panel, for one to TILE_ROWS rows; each count is compiled for itself. */
-INLINE void tile(const Linear *linear, int64_t panel, int64_t begin, int64_t num, Rows x, vec *partial, const int rows) {
-    int64_t in = linear->in, place = panel * PANEL * in + begin * PANEL;
+INLINE void tile(const Linear *linear, int64_t panel, int64_t begin, int64_t num, int64_t index, Rows x, vec *partial,
+                 const int rows) {
+    int64_t in = linear->in, place = panel * PANEL * in + begin * PANEL, next = place + num * PANEL;
+    const float *floats = linear->weights;
+    const half *halves = linear->weights;
+    const int8_t *bytes = linear->weights;
     switch (linear->format) {
     case FLOAT32:
-        tile_float((const float *)linear->weights + place, x.floats + begin, in, num, partial, 0, rows);
+        tile_float(floats + place, x.floats + begin, in, num, share_of(floats + next, index, num), partial, 0, rows);
         break;
     case FLOAT16:
-        tile_float((const half *)linear->weights + place, x.floats + begin, in, num, partial, 1, rows);
+        tile_float(halves + place, x.floats + begin, in, num, share_of(halves + next, index, num), partial, 1, rows);
         break;
     case INT8:
-        tile_int8((const int8_t *)linear->weights + place, x.integers + begin, in, num, partial, rows);
+        tile_int8(bytes + place, x.integers + begin, in, num, share_of(bytes + next, index, num / 2), partial, rows);
         break;
     case INT4:
-        tile_int4((const uint8_t *)linear->weights + place / (PANEL * GROUP) * INT4_BYTES,
+        tile_int4((const uint8_t *)bytes + place / (PANEL * GROUP) * INT4_BYTES,
                   (const int8_t *)x.integers + begin, x.scales + begin / GROUP, x.sums + begin / GROUP, in, num,
                   partial, rows);
         break;
@@ -158,10 +179,10 @@ INLINE void tile(const Linear *linear, int64_t panel, int64_t begin, int64_t num
 
 #define TILE(N)                                                                                                        \
     static __attribute__((noinline)) void tile_##N(const Linear *linear, int64_t panel, int64_t begin, int64_t num,    \
-                                                   Rows x, vec *partial) {                                             \
-        tile(linear, panel, begin, num, x, partial, N);                                                                \
+                                                   int64_t index, Rows x, vec *partial) {                              \
+        tile(linear, panel, begin, num, index, x, partial, N);                                                         \
     }
-typedef void (*Tile)(const Linear *, int64_t, int64_t, int64_t, Rows, vec *);
+typedef void (*Tile)(const Linear *, int64_t, int64_t, int64_t, int64_t, Rows, vec *);
 TILE(1)
 TILE(2)
 TILE(3)
@@ -208,8 +229,8 @@ static void multiply_panels(const Linear *linear, Rows x, float *out, int64_t nu
                 int64_t num = linear->in - begin < BLOCK ? linear->in - begin : BLOCK;
                 for (int64_t t = 0; t < num_tiles; t++) {
                     int64_t from = rows * t / num_tiles, count = rows * (t + 1) / num_tiles - from;
-                    TILES[count - 1](linear, panel, begin, num, rows_from(linear, these, from),
-                                     partial + from * VECTORS);
+                    TILES[count - 1](linear, panel, begin, num, num_tiles == 1 ? ONLY_TILE : t,
+                                     rows_from(linear, these, from), partial + from * VECTORS);
                 }
             }
             if (finish == ADD)
