@@ -124,8 +124,8 @@ def moments(logits: Float[Tensor, "*B M"], means: Float[Tensor, "*B M"], log_sca
 
     >>> import torch
     >>> from solfa.ops.logistic_mixture import moments
-    >>> moments(torch.zeros(2), torch.tensor([-1.0, 1.0]), torch.tensor([-9.0, -9.0]))
-    Moments(mean=tensor(0.), variance=tensor(1.0000))
+    >>> moments(torch.zeros(2), torch.tensor([-1.0, 1.0]), torch.tensor([-2.0, -2.0]))
+    Moments(mean=tensor(0.), variance=tensor(1.0603))
     """
     weights = logits.softmax(dim=-1)
     mean = (weights * means).sum(dim=-1)
