@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from statistics import median
 
 import torch
+from ratios import Ratio, add_option, write_ratios
 from torch import nn
 
 from solfa.environment import worker_environment
@@ -148,7 +149,7 @@ def count_weights(num_layers: int) -> int:
     return num_layers * layer + CODEBOOKS * CODEBOOK_SIZE * DIM
 
 
-def measure(bits: int, options: argparse.Namespace) -> None:
+def measure(bits: int, options: argparse.Namespace) -> list[Ratio]:
     num_bytes = count_weights(options.layers) * BYTES_PER_WEIGHT[bits]
     ways = ways_of(bits, options)
     short, long = min(options.frames), max(options.frames)
@@ -174,6 +175,23 @@ def measure(bits: int, options: argparse.Namespace) -> None:
             f"| {ratio(taken, f'{way} {long}', f'{way} {short}'):.2f}x | {many} |",
             flush=True,
         )
+    return ratios_of(bits, taken, (short, long))
+
+
+def ratios_of(bits: int, taken: Mapping[str, list[float]], frames: tuple[int, int]) -> list[Ratio]:
+    """Compare the kernel with the reading of its weights, with torch's layers, and a long clip with a short one."""
+    (short, long), way = frames, "kernel, 8-bit cache" if bits < 16 else "kernel"
+    name, step = f"generating, {bits} bits", f"{way} {short}"
+    ratios = [
+        Ratio(name, "reading its weights", ratio(taken, "read", step), 0.8 if bits == 32 else None),
+        Ratio(f"{name}, {long} frames", f"{short} frames", ratio(taken, f"{way} {long}", step), 1.3, "lower"),
+    ]
+    for peer, goal in (("torch", None), ("quantize_dynamic", 1.0)):
+        if f"{peer} {short}" in taken:
+            ratios.append(Ratio(name, peer, ratio(taken, f"{peer} {short}", step), goal))
+        if f"{peer} batch" in taken:
+            ratios.append(Ratio(f"{name}, many clips", peer, ratio(taken, f"{peer} batch", f"{way} batch"), goal))
+    return ratios
 
 
 def run(options: argparse.Namespace) -> None:
@@ -181,8 +199,7 @@ def run(options: argparse.Namespace) -> None:
     machine = f"{torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}"
     print(f"{options.layers} layers, {options.rounds} rounds, {machine}")
     with torch.inference_mode():
-        for bits in options.bits:
-            measure(bits, options)
+        write_ratios(options.ratios, [found for bits in options.bits for found in measure(bits, options)])
 
 
 def main(arguments: list[str]) -> None:
@@ -194,6 +211,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--plain", action="store_true", help="also measure float32 as it was trained")
     parser.add_argument("--in-child", action="store_true", help=argparse.SUPPRESS)
+    add_option(parser)
     options = parser.parse_args(arguments)
     if options.in_child:
         run(options)

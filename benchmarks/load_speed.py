@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
+from ratios import Ratio, add_option, write_ratios
 from read_speed import SPEC, Array, Clips
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -267,6 +268,18 @@ def run(folder: Path, num_clips: int, rounds: int, num_batches: int) -> dict[str
     return found
 
 
+def ratios_of(found: dict[str, dict[str, float]]) -> list[Ratio]:
+    """Compare with the fastest flat memory map, and with the fastest way of HF datasets."""
+    ratios = []
+    for name, seconds in found.items():
+        ours = seconds["Solfa, Crop"]
+        for peer_name in ("flat memory map", "HF datasets"):
+            best = min((taken for title, taken in seconds.items() if title.startswith(peer_name)), default=None)
+            if best is not None:
+                ratios.append(Ratio(f"loading, {name}", f"{peer_name}, at its best", best / ours, 1.0))
+    return ratios
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clips", type=int, default=100_000)
@@ -274,11 +287,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--batches", type=int, default=300, help="of each way in each round")
     parser.add_argument("--folder", type=Path, help="keeps what is made, for the next time")
     parser.add_argument("--json", type=Path, help="also write the seconds per batch here")
+    add_option(parser)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         found = run(folder, options.clips, options.rounds, options.batches)
+    write_ratios(options.ratios, ratios_of(found))
     if options.json:
         options.json.write_text(json.dumps(found, indent=2))
 

@@ -3,6 +3,8 @@
     python benchmarks/run_all.py --quick                       # small sizes, in about 15 minutes of an idle machine
     python benchmarks/run_all.py --out now.json --before then.json
 
+Without --quick it takes hours, and installs what two peers need into `.venv-peers`.
+
 Each benchmark runs as a command of its own, one after the other, and its output goes to a log beside the report. The
 report is a JSON file: the machine, and for each benchmark its command, its seconds and its ratios. With --before, the
 ratios that are worse by more than 15 % are listed, and the exit code is 1. `--only NAME` runs some of them; a benchmark
@@ -32,16 +34,18 @@ class Benchmark:
 
     name: str
     script: str
-    quick: str
+    quick: str | None
+    """None leaves it out when it has to be quick."""
     full: str = ""
 
     def command(self, is_quick: bool, ratios: Path) -> list[str]:
         sizes = self.quick if is_quick else self.full
-        return [sys.executable, str(HERE / self.script), *sizes.split(), "--ratios", str(ratios)]
+        return [sys.executable, str(HERE / self.script), *(sizes or "").split(), "--ratios", str(ratios)]
 
 
 BENCHMARKS = (
     Benchmark("encoding", "codec_speed.py", "--repeats 1 --clips 8 --seconds 5"),
+    Benchmark("encoding, other runtimes", "codec_runtimes.py", None),
     Benchmark("built-in codec", "built_in_codec_speed.py", "--clips 2 --repeats 3"),
     Benchmark("tiny clips", "tiny_clips.py", "--clips 2000 --rounds 1"),
     Benchmark("reading", "read_speed.py", "--clips 20000 --files 5000 --rounds 3"),
@@ -95,12 +99,13 @@ def line_of(ratio: Ratio) -> str:
     return f"  {ratio.name:<34}{ratio.against:<34}{ratio.value:>8.2f}x  {goal}"
 
 
-def chosen(names: list[str]) -> list[Benchmark]:
+def chosen(names: list[str], is_quick: bool) -> list[Benchmark]:
     known = {benchmark.name: benchmark for benchmark in BENCHMARKS}
     unknown = [name for name in names if name not in known]
     if unknown:
         sys.exit(f"--only: expected one of {', '.join(known)}, found {unknown[0]!r}")
-    return [known[name] for name in names] or list(BENCHMARKS)
+    small = [benchmark for benchmark in BENCHMARKS if benchmark.quick is not None]
+    return [known[name] for name in names] or (small if is_quick else list(BENCHMARKS))
 
 
 def read_report(path: Path) -> list[Ratio]:
@@ -120,7 +125,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="may be repeated")
     options = parser.parse_args(arguments)
     before = read_report(options.before) if options.before else []
-    benchmarks, log = chosen(options.only), options.out.with_suffix(".log")
+    benchmarks, log = chosen(options.only, options.quick), options.out.with_suffix(".log")
     log.write_text("", encoding="utf-8")
     runs: list[Run] = []
     for number, benchmark in enumerate(benchmarks, start=1):

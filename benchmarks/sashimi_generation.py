@@ -15,6 +15,7 @@ import time
 from statistics import median
 
 import torch
+from ratios import Ratio, add_option, write_ratios
 from torch import Tensor
 
 from solfa.models import CategoricalHeadConfig, DmlHeadConfig, OutputHead, Sashimi, SashimiConfig
@@ -89,19 +90,27 @@ def compare(model: Sashimi, head: OutputHead, num_samples: int) -> tuple[float, 
 
 
 @torch.no_grad()
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> list[Ratio]:
     torch.set_num_threads(1)
     print(f"{options.layers} layers, one thread, CPU time, {options.rounds} rounds;", end=" ")
     print(f"{torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}\n")
     print("| head | clips | eager samples/s | fused samples/s (best) | times as fast |\n|---|---|---|---|---|")
-    compared = []
+    compared: list[tuple[str, float, float, int]] = []
+    ratios: list[Ratio] = []
     for name, kind in HEADS.items():
         model, head = make_model(kind, options.layers)
         with model.fixed():
+            speeds: dict[int, float] = {}
             for batch in options.clips:
                 eager, fused = measure(model, head, batch, options)
                 slow, fast = median(eager), median(fused)
+                speeds[batch] = fast
+                ratios.append(Ratio(f"SaShiMi, {name}, {batch} clip(s)", "PyTorch, step by step", fast / slow))
                 print(f"| {name} | {batch} | {slow:,.0f} | {fast:,.0f} ({max(fused):,.0f}) | {fast / slow:.0f}x |")
+            if len(speeds) > 1:
+                few, many = min(speeds), max(speeds)
+                gain = Ratio(f"SaShiMi, {name}, {many} clips", f"{few} clip(s)", speeds[many] / speeds[few], 4.0)
+                ratios.append(gain)
             if options.compared:
                 compared.append((name, *compare(model, head, options.compared)))
     print()
@@ -110,6 +119,7 @@ def run(options: argparse.Namespace) -> None:
             f"{name}, {options.compared} steps: outputs within {apart:.1e}, log-probabilities within "
             f"{log_prob_apart:.1e}, {others} draws differ."
         )
+    return ratios
 
 
 def main(arguments: list[str]) -> None:
@@ -120,7 +130,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--clips", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--compared", type=int, default=4096, help="steps to compare; 0 for none")
-    run(parser.parse_args(arguments))
+    add_option(parser)
+    options = parser.parse_args(arguments)
+    write_ratios(options.ratios, run(options))
 
 
 if __name__ == "__main__":

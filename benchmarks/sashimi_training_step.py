@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
+from ratios import Ratio, add_option, write_ratios
 from torch import Tensor
 
 from solfa.models import Sashimi, SashimiConfig, previous_classes
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> dict[str, list[Measured]]:
     return {side: taken[1:] for side, taken in measured.items()}
 
 
-def show(options: argparse.Namespace, measured: dict[str, list[Measured]]) -> None:
+def show(options: argparse.Namespace, measured: dict[str, list[Measured]]) -> list[Ratio]:
     naive, ours = ([median(column) for column in zip(*taken, strict=True)] for taken in measured.values())
     print(f"{options.layers} layers, {options.clips} clip(s) of {options.samples} samples, one thread, CPU time,")
     print(f"{options.rounds} rounds; {torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}\n")
@@ -86,6 +87,7 @@ def show(options: argparse.Namespace, measured: dict[str, list[Measured]]) -> No
         ratio = (naive[0] + naive[1]) / step
         print(f"| {side} | {forward:.2f} | {backward:.2f} | {step:.2f} | {ratio:.1f}x | {loss:.6f} | {gradient:.6f} |")
     print(f"\nThe losses differ by {abs(naive[2] - ours[2]):.1e}.")
+    return [Ratio("SaShiMi, a training step", "the naive kernel", (naive[0] + naive[1]) / (ours[0] + ours[1]))]
 
 
 def main(arguments: list[str]) -> None:
@@ -94,8 +96,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--samples", type=int, default=8192)
     parser.add_argument("--clips", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
+    add_option(parser)
     options = parser.parse_args(arguments)
-    show(options, run(options))
+    write_ratios(options.ratios, show(options, run(options)))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from statistics import median
 
 import numpy as np
 import soundfile
+from ratios import Ratio, add_option, write_ratios
 
 import solfa
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info
@@ -131,6 +132,18 @@ def encode_again(folder: Path, num_rows: int, rounds: int) -> dict[str, float]:
     return {"rows": num_rows, **again, **more}
 
 
+def ratios_of(first_update: float | None, rows: list[dict[str, float]], rounds: int) -> list[Ratio]:
+    """Compare with what `import torch` takes in this run: machines differ, and whoever trains waits for that."""
+    command = [sys.executable, "-c", "import time, torch; print(time.process_time())"]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(rounds + 1)]
+    torch_cpu = median(float(run.stdout) for run in runs)
+    taken = {} if first_update is None else {"first update of lm/debug": first_update}
+    for row in rows:
+        taken[f"nothing to encode, {row['rows']:,} rows"] = row["cpu"]
+        taken[f"ten to append, {row['rows']:,} rows"] = row["append_cpu"]
+    return [Ratio(f"starting, {name}", "import torch", cpu / torch_cpu, better="lower") for name, cpu in taken.items()]
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
@@ -138,8 +151,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--folder", type=Path, help="keeps what is made, for the next time")
     parser.add_argument("--no-train", action="store_true", help="leaves the first update out")
     parser.add_argument("--json", type=Path, help="also write what was measured here")
+    add_option(parser)
     options = parser.parse_args(arguments)
-    found: dict[str, object] = {}
+    found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -160,6 +174,7 @@ def main(arguments: list[str]) -> None:
         seconds, megabytes = after["cpu"] - before["cpu"], after["peak_mb"] - before["peak_mb"]
         print(f"{before['rows']:,} to {after['rows']:,}: {seconds / more * 1e6:.1f} us and", end=" ")
         print(f"{megabytes / more * 1e6:.0f} bytes a recording")
+    write_ratios(options.ratios, ratios_of(found.get("first_update_cpu"), rows, options.rounds))
     if options.json:
         options.json.write_text(json.dumps({**found, "encode": rows}, indent=2))
 

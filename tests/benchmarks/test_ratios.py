@@ -41,7 +41,7 @@ def test_written_ratios_are_read_as_they_were(tmp_path):
 def test_every_script_is_there_and_takes_its_sizes():
     for benchmark in run_all.BENCHMARKS:
         text = (BENCHMARKS / benchmark.script).read_text(encoding="utf-8")
-        options = [word for word in f"{benchmark.quick} {benchmark.full}".split() if word.startswith("--")]
+        options = [word for word in f"{benchmark.quick or ''} {benchmark.full}".split() if word.startswith("--")]
         assert all(f'"{option}"' in text for option in options), benchmark.name
         assert "add_option(" in text, benchmark.name
 
@@ -69,6 +69,14 @@ def test_a_benchmark_is_run_in_either_size_and_gives_its_ratios_and_its_exit_cod
     assert (full.exit_code, full.ratios) == (1, [Ratio("speed", "a loop", 0.5, 2.0)])
     assert quick.command == ["script.py", "--value", "3"]
     assert log.read_text().count("measuring") == 2
+
+
+def test_a_quick_run_leaves_out_what_installs_peers():
+    quick, full = run_all.chosen([], True), run_all.chosen([], False)
+    assert len(quick) < len(full) == len(run_all.BENCHMARKS)
+    assert all(benchmark.quick is not None for benchmark in quick)
+    with pytest.raises(SystemExit, match="expected one of"):
+        run_all.chosen(["speed"], True)
 
 
 def test_an_earlier_report_is_read_with_all_its_ratios(tmp_path):
