@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 
 from solfa.environment.bf16 import WORTH_IT, measure_bf16
 from solfa.errors import ConfigError
@@ -27,12 +28,10 @@ def choose_device(device: str) -> str:
 
 def has_no_gpu() -> bool:
     """Say whether this is a Linux machine without the device files that drivers of GPUs make; torch would find none."""
-    if sys.platform != "linux":
-        return False
-    try:
-        return not any(name.startswith(_GPU_FILES) for name in os.listdir("/dev"))  # noqa: PTH208 - only names
-    except OSError:
-        return False
+    if sys.platform == "linux":
+        with suppress(OSError):
+            return not any(name.startswith(_GPU_FILES) for name in os.listdir("/dev"))  # noqa: PTH208 - only names
+    return False
 
 
 def gains_by_bf16(device: str) -> bool:
