@@ -12,7 +12,6 @@ A step at N frames is measured over a cache of N steps; `besides` is what it tak
 """
 
 import argparse
-import copy
 import os
 import subprocess
 import sys
@@ -27,7 +26,6 @@ from torch import nn
 
 from solfa.environment import worker_environment
 from solfa.models import CodecLM, CodecLMConfig, Conditions, lay_out_weights
-from solfa.nn.kernels.stepper import attach_stepper
 from solfa.nn.kernels.structures import load_decoder
 from solfa.nn.linears.compiled import CompiledLinear
 from solfa.ops import draw
@@ -73,10 +71,7 @@ def ways_of(bits: int, options: argparse.Namespace) -> dict[str, CodecLM]:
     if bits == 8:
         ways["quantize_dynamic"] = dynamically_quantised(new_model(options.layers))
     ways["kernel"] = lay_out_weights(new_model(options.layers), LAYOUTS[bits], "kernel", 16)
-    # The same weights, with another cache.
-    ways["kernel, 8-bit cache"] = copy.copy(ways["kernel"])
-    ways["kernel, 8-bit cache"].transformer = copy.copy(ways["kernel"].transformer)
-    attach_stepper(ways["kernel, 8-bit cache"].transformer, torch.int8)
+    ways["kernel, 8-bit cache"] = lay_out_weights(new_model(options.layers), LAYOUTS[bits], "kernel", 8)
     if bits == 32 and options.plain:
         ways["plain"] = new_model(options.layers)
     return ways
