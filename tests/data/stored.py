@@ -42,12 +42,14 @@ def store(root: Path, clips: Sequence[Described], codec: str = "none", seed: int
 def store_built_in_latents(root: Path) -> Path:
     """Store six clips of noise as latents of the codec that ships with Solfa, each with a caption."""
     spec = "solfa_24khz:latents=true"
-    array = ArraySpec(kind="latents", width=48, sample_rate=24_000, num_channels=1, hop_length=320, dtype="float32")
+    array = ArraySpec(kind="latents", width=64, sample_rate=24_000, num_channels=1, hop_length=320, dtype="float32")
     rng = np.random.default_rng(0)
     outcomes = []
     for index in range(6):
         planned = PlannedClip(f"{index}.wav", f"{index}.wav", f"{index}.wav", caption="a b")
-        outcomes.append(Outcome(planned, rng.standard_normal((30, 48)).astype(np.float32) * 3, num_samples=30 * 320))
+        outcomes.append(
+            Outcome(planned, rng.standard_normal((30, array.width)).astype(np.float32) * 3, num_samples=30 * 320)
+        )
     append_arrays(root, DatasetInfo.of(spec, array, {"codec": spec}), outcomes, {}, clips_per_shard=6)
     return root
 
