@@ -1,6 +1,6 @@
 """Make the trained model the one that comes with Solfa: `python recipes/tiny_music/publish.py EXPORTED --report FILE`.
 
-EXPORTED is what `solfa export-model SIG EXPORTED --half --name solfa_tiny_music` wrote. Its files are copied into the
+EXPORTED is what `solfa export-model SIG EXPORTED --half` wrote. Its files are copied into the
 package, and beside them is written under which name and version they are released, with the fingerprint that is checked
 whenever they are loaded. The card gets what the judge reported. A name that has weights keeps them: give other weights
 another name, or, as long as nobody has them, --replace.
