@@ -113,10 +113,13 @@ class BucketStore:
         found = self.head(key)
         if found is None or found.size_bytes != size:
             return False
-        if isinstance(content, bytes):
-            return self.read(key) == content
-        with content.open("rb") as file:
-            return all(file.read(len(chunk)) == chunk for chunk in self.stream(key))
+        try:
+            if isinstance(content, bytes):
+                return self.read(key) == content
+            with content.open("rb") as file:
+                return all(file.read(len(chunk)) == chunk for chunk in self.stream(key))
+        except FileNotFoundError:  # a lease of somebody else, who came to an end since the look above
+            return False
 
     def replace(self, key: str, content: bytes | Path) -> None:
         self._try(lambda client: self._obstore.put(client, key, content))

@@ -30,6 +30,23 @@ def test_eight_writers_of_one_name_have_one_winner(bucket):
     assert stores[0].read("commit/0") == f"{won.index(True)}".encode()
 
 
+@pytest.mark.parametrize("as_file", [False, True])
+def test_what_is_removed_while_it_is_compared_is_not_ours(bucket, monkeypatch, tmp_path, as_file):
+    """Leases of two writers have one length: the first may go between the look at its size and its reading."""
+    store, look = BucketStore(f"{bucket}/x"), BucketStore.head
+    assert store.create("lease", b"one")
+
+    def look_and_lose(self, key):
+        found = look(self, key)
+        self.delete([key])
+        return found
+
+    monkeypatch.setattr(BucketStore, "head", look_and_lose)
+    path = tmp_path / "two"
+    path.write_bytes(b"two")
+    assert not store.create("lease", path if as_file else b"two")
+
+
 def test_nothing_is_left_of_the_probe(bucket):
     store = read_place(bucket)
     store.create("a", b"")
