@@ -30,7 +30,7 @@ from solfa.files import replace_atomically
 NUM_VALID, NUM_HELD_OUT = 64, 200
 COLUMNS = (
     *("path", "caption", "family", "instrument", "pattern", "tonic", "mode", "bpm", "beats_per_bar"),
-    *("density", "dynamics", "bass", "drums"),
+    "density",
 )
 
 
@@ -55,8 +55,7 @@ class Piece(NamedTuple):
         spec = self.spec
         key = ("", "") if spec.is_drums else (SHARPS[spec.tonic], spec.mode)
         made = (spec.instrument.family, spec.instrument.name, spec.pattern, *key, spec.bpm, spec.beats_per_bar)
-        told = (self.path, self.caption, *made, spec.density, spec.dynamics, int(spec.with_bass), int(spec.with_drums))
-        return tuple(map(str, told))
+        return tuple(map(str, (self.path, self.caption, *made, spec.density)))
 
 
 def draw_piece(seed: int, split: Split, number: int) -> Piece:

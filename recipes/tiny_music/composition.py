@@ -1,6 +1,6 @@
-"""From a spec to notes: bars of chords, arpeggios or a melody, a bass, drums, and a last chord that ends the piece.
+"""From a spec to notes: bars of chords, arpeggios or a melody, or of drums, and a last chord that ends the piece.
 
-Times are counted in beats from the first bar line. Nothing is late or early: drums are on the beat.
+Times are counted in beats from the first bar line. Nothing is late or early.
 """
 
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 from harmony import draw_progression, lead_voices, nearest_note, pitch_classes, scale_notes
-from orchestra import BASS, BEATS, CLOSED, CRASH, DRUMS, FILL, KICK, OPEN, RIDE, Instrument
+from orchestra import BEATS, CLOSED, CRASH, DRUMS, FILL, KICK, OPEN, RIDE, Instrument
 from spec import Spec
 
-LOUDNESS = {"soft": 52, "medium": 80, "loud": 108}
-"""Velocities of General MIDI, before accents."""
+VELOCITY = 80
+"""Of General MIDI, before accents."""
 
 
 class Note(NamedTuple):
@@ -42,15 +42,11 @@ class Chord(NamedTuple):
 def compose(spec: Spec, rng: np.random.Generator) -> list[Note]:
     """Write the notes of a piece, in order of time."""
     if spec.is_drums:
-        notes = _drums(spec, rng, alone=True)
+        notes = _drums(spec)
     else:
         *chords, home = _chords(spec, rng)
         parts = {"chords": _block_chords, "arpeggio": _arpeggio, "melody": _melody}
         notes = parts[spec.pattern](spec, chords, rng) + _last_chord(spec, home)
-        if spec.with_bass:
-            notes += _bass(spec, [*chords, home])
-        if spec.with_drums:
-            notes += _drums(spec, rng, alone=False)
     return sorted(notes, key=lambda note: (note.start, note.instrument.name, note.key))
 
 
@@ -69,15 +65,14 @@ def _chords(spec: Spec, rng: np.random.Generator) -> list[Chord]:
     ]
 
 
-def _velocity(spec: Spec, accent: float) -> int:
+def _velocity(accent: float) -> int:
     """Turn an accent (1 is a strong beat) into a velocity."""
-    return int(np.clip(LOUDNESS[spec.dynamics] + 24 * (accent - 0.75), 20, 124))
+    return int(np.clip(VELOCITY + 24 * (accent - 0.75), 20, 124))
 
 
 def _accent(spec: Spec, start: float) -> float:
-    """Stress the beginning of a bar most, then its beats, then what is between them."""
-    in_bar = start % spec.beats_per_bar
-    return 1.0 if in_bar == 0 else 0.8 if in_bar % 1 == 0 else 0.6
+    """Stress the beginning of a bar. All else is even: one note of one instrument should be few different sounds."""
+    return 1.0 if start % spec.beats_per_bar == 0 else 0.75
 
 
 def _block_chords(spec: Spec, chords: Sequence[Chord], rng: np.random.Generator) -> list[Note]:
@@ -89,7 +84,7 @@ def _block_chords(spec: Spec, chords: Sequence[Chord], rng: np.random.Generator)
             is_waltz_bass = spec.beats_per_bar == 3 and player.low_hand and start == chord.start
             if not is_waltz_bass:
                 length = min(step, chord.stop - start) * min(player.legato, 1.0 if player.rings or step >= 1 else 0.85)
-                velocity = _velocity(spec, _accent(spec, start))
+                velocity = _velocity(_accent(spec, start))
                 notes += [Note(player, key, float(start), length, velocity) for key in chord.keys]
         notes += _low_hand(spec, chord)
     return notes
@@ -101,7 +96,7 @@ def _low_hand(spec: Spec, chord: Chord, softer: float = 0.0) -> list[Note]:
         return []
     key = nearest_note(chord.classes[0], min(chord.keys) - 10)
     length = chord.length * spec.instrument.legato
-    return [Note(spec.instrument, key, chord.start, length, _velocity(spec, 0.85 - softer))]
+    return [Note(spec.instrument, key, chord.start, length, _velocity(0.85 - softer))]
 
 
 def _arpeggio(spec: Spec, chords: Sequence[Chord], rng: np.random.Generator) -> list[Note]:
@@ -113,7 +108,7 @@ def _arpeggio(spec: Spec, chords: Sequence[Chord], rng: np.random.Generator) -> 
         keys = [*chord.keys, chord.keys[0] + 12]
         for count, start in enumerate(np.arange(chord.start, chord.stop, step)):
             ring = min(2.0, chord.stop - start) if player.rings else step
-            velocity = _velocity(spec, _accent(spec, start))
+            velocity = _velocity(_accent(spec, start))
             notes.append(Note(player, keys[order[count % len(order)]], float(start), ring * player.legato, velocity))
         if player.rings:
             notes += _low_hand(spec, chord, softer=0.2)
@@ -137,7 +132,7 @@ def _melody(spec: Spec, chords: Sequence[Chord], rng: np.random.Generator) -> li
             # One motif for all bars: a tune repeats its rhythm.
             for length in choices[motif[cell % len(motif)] % len(choices)]:
                 key = _next_key(spec, chord, key, start, rng)
-                velocity = _velocity(spec, _accent(spec, start) + 0.15)
+                velocity = _velocity(_accent(spec, start) + 0.15)
                 notes.append(Note(player, key, start, length * min(player.legato, 0.95), velocity))
                 start += length
             cell += 1
@@ -161,7 +156,7 @@ def _next_key(spec: Spec, chord: Chord, before: int, start: float, rng: np.rando
 
 def _last_chord(spec: Spec, home: Chord) -> list[Note]:
     """End on the tonic, held; a line ends on its root."""
-    velocity, length = _velocity(spec, 0.95), 2.0 * spec.beats_per_bar
+    velocity, length = _velocity(0.95), 2.0 * spec.beats_per_bar
     if spec.pattern == "melody" and not spec.instrument.low_hand:
         return [
             Note(spec.instrument, nearest_note(spec.tonic, spec.instrument.middle + 3), home.start, length, velocity)
@@ -170,41 +165,21 @@ def _last_chord(spec: Spec, home: Chord) -> list[Note]:
     return notes + [low._replace(length=length) for low in _low_hand(spec, home)]
 
 
-def _bass(spec: Spec, chords: Sequence[Chord]) -> list[Note]:
-    """Play roots at the beginning of each chord and, in longer ones, the fifth half way."""
-    *before, home = chords
-    notes = []
-    for chord in before:
-        root = nearest_note(chord.classes[0], 36)
-        places = [(chord.start, root)]
-        if chord.length == 4:
-            fifth = root + 7 if root + 7 <= BASS.highest else root - 5
-            places.append((chord.start + 2, fifth))
-        for start, key in places:
-            length = min(2.0, chord.stop - start) * 0.9
-            notes.append(Note(BASS, key, start, length, _velocity(spec, 0.9)))
-    last = Note(BASS, nearest_note(home.classes[0], 36), home.start, 2.0 * spec.beats_per_bar, _velocity(spec, 0.9))
-    return [*notes, last]
-
-
-def _drums(spec: Spec, rng: np.random.Generator, *, alone: bool) -> list[Note]:
-    """Repeat a bar of drums; alone they end with a fill, and always with the last chord's kick and cymbal."""
-    styles = BEATS[spec.beats_per_bar]
-    pattern = styles[spec.pattern if alone else str(rng.choice([*styles]))]
-    softer = 0.0 if alone else 0.25
+def _drums(spec: Spec) -> list[Note]:
+    """Repeat a bar of drums, end with a fill, and with kick and cymbal where others have their last chord."""
     notes = []
     for bar in range(spec.num_bars):
-        fills = alone and bar == spec.num_bars - 1 and spec.beats_per_bar == 4
-        for key, places in pattern.items():
+        fills = bar == spec.num_bars - 1 and spec.beats_per_bar == 4
+        for key, places in BEATS[spec.beats_per_bar][spec.pattern].items():
             quiet = 0.35 if key in (CLOSED, OPEN, RIDE) else 0.0
             for place in places:
                 if not (fills and place >= FILL[0][0]):
-                    accent = _accent(spec, place) - quiet - softer
-                    notes.append(_drum(key, bar * spec.beats_per_bar + place, _velocity(spec, accent)))
+                    velocity = _velocity(_accent(spec, place) - quiet)
+                    notes.append(_drum(key, bar * spec.beats_per_bar + place, velocity))
         if fills:
-            notes += [_drum(key, bar * spec.beats_per_bar + place, _velocity(spec, 0.8)) for place, key in FILL]
+            notes += [_drum(key, bar * spec.beats_per_bar + place, _velocity(0.8)) for place, key in FILL]
     end = float(spec.num_bars * spec.beats_per_bar)
-    return [*notes, *(_drum(key, end, _velocity(spec, 0.8 - softer)) for key in (KICK, CRASH))]
+    return [*notes, *(_drum(key, end, _velocity(0.8)) for key in (KICK, CRASH))]
 
 
 def _drum(key: int, start: float, velocity: int) -> Note:

@@ -51,7 +51,7 @@ INSTRUMENTS = (
     Instrument("choir", "choir", 52, 53, 76, legato=0.75),
 )
 DRUMS = Instrument("drums", "drums", 0, 35, 81)
-BASS = Instrument("bass", "bass", 33, 28, 43)
+"""Compare with `==`: a piece that comes from another process has instruments of its own."""
 FAMILIES = tuple(dict.fromkeys([*(instrument.family for instrument in INSTRUMENTS), DRUMS.family]))
 
 KICK, SNARE, RIM, CLOSED, OPEN, CRASH, RIDE, TOM_HIGH, TOM_MID, TOM_LOW = 36, 38, 37, 42, 46, 49, 51, 50, 47, 43

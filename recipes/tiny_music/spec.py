@@ -16,13 +16,10 @@ from orchestra import BEATS, DRUMS, FAMILIES, INSTRUMENTS, Instrument
 SLOWEST, FASTEST = 70, 139
 """Beats per minute. Less than an octave, so that a tempo and its double are never both possible."""
 SECONDS = 10.0
-START_SECONDS = 0.04
-"""When the first note begins."""
 LAST_SECONDS = 9.0
 """The last bar line is at most this late, so that the last chord can be heard."""
 HELD_OUT_SHARE = 0.08
 DENSITIES = ("sparse", "medium", "busy")
-DYNAMICS = ("soft", "medium", "loud")
 PATTERNS = ("chords", "arpeggio", "melody")
 
 Split = Literal["train", "valid", "held-out"]
@@ -42,13 +39,10 @@ class Spec:
     bpm: int
     beats_per_bar: int
     density: str
-    dynamics: str
-    with_bass: bool
-    with_drums: bool
 
     @property
     def is_drums(self) -> bool:
-        return self.instrument is DRUMS
+        return self.instrument == DRUMS
 
     @property
     def beat_seconds(self) -> float:
@@ -57,7 +51,7 @@ class Spec:
     @property
     def num_bars(self) -> int:
         """Whole bars before the last chord."""
-        return int((LAST_SECONDS - START_SECONDS) / (self.beats_per_bar * self.beat_seconds))
+        return int(LAST_SECONDS / (self.beats_per_bar * self.beat_seconds))
 
     @property
     def combination(self) -> str:
@@ -89,7 +83,7 @@ def _draw(rng: np.random.Generator) -> Spec:
     instrument = DRUMS if family == DRUMS.family else _one(rng, [one for one in INSTRUMENTS if one.family == family])
     beats_per_bar = 3 if rng.random() < 0.12 else 4
     tonic, mode = _one(rng, all_keys())
-    is_drums = instrument is DRUMS
+    is_drums = instrument == DRUMS
     return Spec(
         instrument=instrument,
         pattern=str(rng.choice([*BEATS[beats_per_bar]] if is_drums else PATTERNS)),
@@ -98,9 +92,6 @@ def _draw(rng: np.random.Generator) -> Spec:
         bpm=int(rng.integers(SLOWEST, FASTEST + 1)),
         beats_per_bar=beats_per_bar,
         density="medium" if is_drums else str(rng.choice(DENSITIES, p=[0.25, 0.5, 0.25])),
-        dynamics=str(rng.choice(DYNAMICS, p=[0.2, 0.6, 0.2])),
-        with_bass=not is_drums and rng.random() < 0.2,
-        with_drums=not is_drums and rng.random() < 0.25,
     )
 
 

@@ -13,7 +13,6 @@ SHARPS = ("C", "C sharp", "D", "D sharp", "E", "F", "F sharp", "G", "G sharp", "
 FLATS = ("C", "D flat", "D", "E flat", "E", "F", "G flat", "G", "A flat", "A", "B flat", "B")
 SLOW, FAST = 88, 112
 """At most and at least so many beats per minute."""
-SOFT, LOUD = ("soft", "quiet", "gentle"), ("loud", "strong", "powerful")
 SPARSE, BUSY = ("sparse", "calm"), ("busy", "lively")
 PLAYED = {
     "chords": ("chords", "chords", "block chords"),
@@ -28,8 +27,7 @@ def word_piece(spec: Spec, rng: np.random.Generator, split: Split) -> str:
     key = "" if spec.is_drums or (not whole and rng.random() < 0.1) else spell_key(spec, rng)
     tempo = "" if not whole and rng.random() < 0.1 else _tempo(spec, rng)
     adjectives = _adjectives(spec, rng, tempo_is_told=bool(tempo))
-    what, beside = _what(spec, rng), _beside(spec)
-    return _arranged(rng, adjectives, what, beside, key, tempo)
+    return _arranged(rng, adjectives, _what(spec, rng), key, tempo)
 
 
 def spell_key(spec: Spec, rng: np.random.Generator) -> str:
@@ -49,10 +47,9 @@ def _tempo(spec: Spec, rng: np.random.Generator) -> str:
 def _adjectives(spec: Spec, rng: np.random.Generator, *, tempo_is_told: bool) -> list[str]:
     pace = "slow" if spec.bpm <= SLOW else "fast" if spec.bpm >= FAST else "moderate"
     words = [pace] if rng.random() < (0.5 if tempo_is_told else 0.8) else []
-    for value, low, high in ((spec.dynamics, SOFT, LOUD), (spec.density, SPARSE, BUSY)):
-        chosen = low if value in ("soft", "sparse") else high if value in ("loud", "busy") else ()
-        if chosen and rng.random() < 0.7:
-            words.append(chosen[int(rng.integers(len(chosen)))])
+    chosen = {"sparse": SPARSE, "busy": BUSY}.get(spec.density, ())
+    if chosen and rng.random() < 0.7:
+        words.append(_one(rng, chosen))
     return [words[place] for place in rng.permutation(len(words))]
 
 
@@ -63,28 +60,22 @@ def _what(spec: Spec, rng: np.random.Generator) -> str:
     played = _one(rng, PLAYED[spec.pattern])
     name = spec.instrument.name
     told = _one(rng, (f"{name} {played}", f"{name} {played}", f"{played} on {name}", f"{name}, {played}"))
-    return f"{told}, waltz" if waltz and rng.random() < 0.7 else told
+    return f"{told}, waltz" if waltz else told
 
 
-def _beside(spec: Spec) -> str:
-    others = [name for name, there in (("bass", spec.with_bass), ("drums", spec.with_drums)) if there]
-    return f"with {' and '.join(others)}" if others else ""
-
-
-def _arranged(rng: np.random.Generator, adjectives: list[str], what: str, beside: str, key: str, tempo: str) -> str:
+def _arranged(rng: np.random.Generator, adjectives: list[str], what: str, key: str, tempo: str) -> str:
     """Put the parts together: as a phrase, as a list in any order, or as a phrase that begins with an article."""
-    together = " ".join(part for part in (*adjectives, what, beside) if part)
+    together = " ".join([*adjectives, what])
     style = int(rng.integers(4))
     if style == 0:
         return _joined(", ", [f"{together} in {key}" if key else together, tempo])
     if style == 1:
         return _joined(" ", [together, f"in {key}" if key else "", f"at {tempo}" if tempo else ""])
     if style == 2:
-        parts = [part for part in (*adjectives, _joined(" ", [what, beside]), key, tempo) if part]
+        parts = [part for part in (*adjectives, what, key, tempo) if part]
         return ", ".join(parts[place] for place in rng.permutation(len(parts)))
     opening = f"a {' '.join(adjectives)} piece" if adjectives else "a piece"
-    about = _joined(" ", [opening, f"in {key}" if key else "", f"at {tempo}" if tempo else ""])
-    return f"{about}: {_joined(' ', [what, beside])}"
+    return f"{_joined(' ', [opening, f'in {key}' if key else '', f'at {tempo}' if tempo else ''])}: {what}"
 
 
 def _joined(between: str, parts: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ from solfa.files.stores.place import Place, read_place
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.model import Model
 from solfa.generate.request import ClipRequest
+from solfa.models.conditioners.set import TEXT_KINDS
 from solfa.store.dataset import Dataset, open_dataset
 from solfa.store.layout import is_dataset
 
@@ -131,7 +132,7 @@ def of_model(
     on_clip: OnClip = lambda done, total: None,
 ) -> ClipSet:
     """Generate clips into the cache, one per prompt if the model takes texts, named as what the prompt belongs to."""
-    takes_text = "text" in model.generator.conditions.values()
+    takes_text = bool(TEXT_KINDS.intersection(model.generator.conditions.values()))
     keys = sorted(prompts)[:num_clips] if takes_text and prompts else [f"clip-{i:04d}" for i in range(num_clips)]
     texts = {key: prompts[key] for key in keys} if takes_text and prompts else {}
     made_from = [model.provenance["weights_sha256"], model.codec.fingerprint, texts, num_clips, seconds, seed]

@@ -25,6 +25,7 @@ from solfa.generate.generator import HasLikelihood
 from solfa.generate.latent_likelihood import LATENT_STEP, latent_bits, round_latents
 from solfa.generate.latent_model import LatentModel
 from solfa.generate.model import Model
+from solfa.models.conditioners.set import TEXT_KINDS
 from solfa.ops.audio_metrics import mel_distance_db, si_sdr
 
 
@@ -48,7 +49,7 @@ def model_bits(
     on_clip: Callable[[int, int], None],
 ) -> dict[str, Any]:
     """Count the bits of the beginnings of some recordings."""
-    takes_text = "text" in model.generator.conditions.values()
+    takes_text = bool(TEXT_KINDS.intersection(model.generator.conditions.values()))
     chosen = ids[: int(draw["num_clips"])]
     found = []
     for done, key in enumerate(chosen, 1):

@@ -45,8 +45,10 @@ def described_conditions(config: Mapping[str, Any], folder: Path) -> list[Condit
 
 def _describe(name: str, part: Mapping[str, Any], learnt: Callable[[str], Sequence[str] | None]) -> ConditionFacts:
     match part:
-        case {"kind": "number", "min": int() | float() as low, "max": int() | float() as high}:
+        case {"kind": "number" | "tempo", "min": int() | float() as low, "max": int() | float() as high}:
             return ConditionFacts(name, "number", range=(low, high))
+        case {"kind": "tempo"}:
+            return ConditionFacts(name, "number")
         case {"kind": "labels"}:
             labels = part.get("vocabulary") or learnt(name)
             return ConditionFacts(name, "labels", labels=None if labels is None else tuple(map(str, labels)))

@@ -49,6 +49,7 @@ class LanguageModel:
             parse_config(ConditionsConfig, config.get("conditioner") or {}, "conditioner"),
             array.width,
             array.codebook_size,
+            array.frame_rate,
         )
         data_codec = DataCodec(str(config.get("codec") or data_facts["codec"]), array)
         return cls(network, data_codec, sampling_of(config))

@@ -20,7 +20,9 @@ PARTS = {
 def test_labels_that_were_learnt_are_read_from_the_weights(file: str, tmp_path: Path) -> None:
     conditions = ConditionsConfig.model_validate({"conditioners": PARTS})
     model = CodecLMConfig(dim=16, num_layers=1, num_heads=2, ffn_dim=16)
-    network = build_conditioned_lm(model, conditions, 2, 8, {"genre": ["rock", ["jazz", "rock"], None]}.__getitem__)
+    network = build_conditioned_lm(
+        model, conditions, 2, 8, 50.0, {"genre": ["rock", ["jazz", "rock"], None]}.__getitem__
+    )
     config = {"conditioner": conditions.model_dump(mode="json")}
     assert described_conditions(config, tmp_path)[0] == ConditionFacts("genre", "labels", labels=None)
     write_state(tmp_path / file, {"states": {"model": network.state_dict()}})
@@ -39,6 +41,11 @@ def test_a_text_is_what_the_flag_stands_for_only_if_there_is_one(tmp_path: Path)
         assert [found.is_only_text for found in described_conditions(config, tmp_path)] == [len(names) == 1] * len(
             names
         )
+    timed = {"conditioner": {"conditioners": {"mood": text, "tempo": {"kind": "tempo", "min": 70, "max": 139}}}}
+    assert described_conditions(timed, tmp_path) == [
+        ConditionFacts("mood", "text", is_only_text=True),
+        ConditionFacts("tempo", "number", range=(70, 139)),
+    ]
     assert described_conditions({"text": {"source": "caption"}}, tmp_path) == [
         ConditionFacts("text", "text", is_only_text=True)
     ]

@@ -30,6 +30,7 @@ def export_tiny_music(folder: Path, *, kind: str = "learnt_words", codec_fingerp
             ConditionsConfig.model_validate(conditions),
             codec.num_codebooks,
             codec.codebook_size,
+            codec.frame_rate,
             lambda column: CAPTIONS,
         )
     array = {"kind": "codes", "width": codec.num_codebooks, "codebook_size": codec.codebook_size, "dtype": "uint16"}

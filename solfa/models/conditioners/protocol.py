@@ -68,8 +68,8 @@ class AttributeConfig(Config):
 
     source: str
     """`caption`, or the name of a metadata column."""
-    fuse: Literal["cross", "prepend", "sum"]
-    """Used for cross-attention, put before the first step, or added to every step."""
+    fuse: Literal["cross", "prepend", "sum", "clock"]
+    """Used for cross-attention, put before the first step, added to every step, or the pulse of the model's clock."""
     dropout: float = Field(default=0.0, ge=0.0, le=1.0)
     """How often this attribute alone is dropped in training; 0.1 is one clip in ten."""
 

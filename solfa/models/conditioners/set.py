@@ -1,4 +1,4 @@
-"""All conditions of a model: one conditioner per attribute, fused in three ways."""
+"""All conditions of a model: one conditioner per attribute, fused in four ways."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
@@ -14,15 +14,19 @@ from solfa.models.conditioners.labels import LabelsConfig
 from solfa.models.conditioners.learnt_words import LearntWordsConfig
 from solfa.models.conditioners.numbers import NumberConfig
 from solfa.models.conditioners.protocol import Condition, Conditioner, LearnsVocabulary, Tokens
+from solfa.models.conditioners.tempo import TempoConfig
 from solfa.models.conditioners.text import TextConfig
 from solfa.models.conditioners.words import WordsConfig
 from solfa.models.lm.conditions import Conditions
 
 ConditionerConfig: TypeAlias = Annotated[
-    TextConfig | WordsConfig | LearntWordsConfig | LabelsConfig | NumberConfig, Field(discriminator="kind")
+    TextConfig | WordsConfig | LearntWordsConfig | LabelsConfig | NumberConfig | TempoConfig,
+    Field(discriminator="kind"),
 ]
 TEXT_KINDS = frozenset({"text", "words", "learnt_words"})
 """The kinds of conditions that a text is given to."""
+TEMPO_KIND = "tempo"
+"""The kind that reads a number in the same text."""
 
 
 class ConditionsConfig(Config):
@@ -60,6 +64,21 @@ class ConditionsConfig(Config):
     def uses_cross_attention(self) -> bool:
         """Whether the model needs cross-attention."""
         return any(config.fuse == "cross" for config in self.conditioners.values())
+
+    @property
+    def uses_clock(self) -> bool:
+        """Whether the model needs a clock."""
+        return any(config.fuse == "clock" for config in self.conditioners.values())
+
+    def at_rate(self, frame_rate: float | None) -> "ConditionsConfig":
+        """Fill in how many steps a second has, where a condition has to know it."""
+        sized = {
+            name: config.model_copy(update={"frame_rate": frame_rate})
+            if isinstance(config, TempoConfig) and config.frame_rate is None
+            else config
+            for name, config in self.conditioners.items()
+        }
+        return self.model_copy(update={"conditioners": sized})
 
 
 class ConditionerSet(nn.Module):
@@ -104,15 +123,16 @@ class ConditionerSet(nn.Module):
 
     def forward(self, tokens: Mapping[str, Tokens]) -> Conditions:
         """Embed a batch on the parameters' device."""
-        fused: dict[str, list[Condition]] = {"cross": [], "prepend": [], "sum": []}
+        fused: dict[str, list[Condition]] = {"cross": [], "prepend": [], "sum": [], "clock": []}
         for name, conditioner in self._conditioners():
             fused[self.config.conditioners[name].fuse].append(conditioner.embed(tokens[name]))
-        cross, prepended, summed = ([part.embedding for part in parts] for parts in fused.values())
+        cross, prepended, summed, pulses = ([part.embedding for part in parts] for parts in fused.values())
         return Conditions(
             cross=torch.cat(cross, dim=1) if cross else None,
             cross_mask=attended(torch.cat([part.mask for part in fused["cross"]], dim=1)) if cross else None,
             prepended=torch.cat(prepended, dim=1) if prepended else None,
             summed=torch.stack(summed).sum(dim=0) if summed else None,
+            pulses=torch.stack(pulses).sum(dim=0)[..., 0] if pulses else None,
         )
 
     def checked(self, rows: Sequence[Mapping[str, Any | None]]) -> Callable[[], Conditions]:

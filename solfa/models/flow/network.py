@@ -28,6 +28,11 @@ class FlowNetwork(nn.Module):
     def __init__(self, config: FlowModelConfig, conditions: ConditionsConfig, num_channels: int) -> None:
         super().__init__()
         self.config, self.num_channels = config, num_channels
+        if conditions.uses_clock:
+            raise ConfigError(
+                "conditioner: a condition of kind tempo drives the clock of a language model, and a flow model has none; "
+                "use kind number for its tempo"
+            )
         self.conditioners = ConditionerSet(conditions, config.cond_dim)
         self.dit: StableAudio3Dit | StableAudioOpenDit = (
             StableAudio3Dit(config, num_channels)

@@ -33,11 +33,13 @@ def build_conditioned_lm(
     conditions: ConditionsConfig,
     num_codebooks: int,
     codebook_size: int,
+    frame_rate: float,
     values_of: Callable[[str], Iterable[Any]] | None = None,
 ) -> ConditionedLM:
     """Size a model to its data; `values_of` returns a column of the training data, to learn labels from."""
-    conditioners = ConditionerSet(conditions, model.dim)
-    sized = model.sized(num_codebooks, codebook_size, cross_attention=conditions.uses_cross_attention)
+    conditioners = ConditionerSet(conditions.at_rate(frame_rate), model.dim)
+    needs = {"cross_attention": conditions.uses_cross_attention, "clock": conditions.uses_clock}
+    sized = model.sized(num_codebooks, codebook_size, **needs)
     if values_of is not None:
         columns = conditions.sources
         conditioners.fit({name: values_of(columns[name]) for name in conditioners.to_fit})

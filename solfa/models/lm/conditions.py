@@ -22,6 +22,8 @@ class Conditions(NamedTuple):
     """Comes before the first step."""
     summed: Float[Tensor, "B 1 D"] | None = None
     """Added to every step."""
+    pulses: Float[Tensor, "B 1"] | None = None
+    """Beats per step for the model's clock; 0 where no tempo is known."""
 
     @classmethod
     def none(cls) -> "Conditions":
@@ -29,7 +31,7 @@ class Conditions(NamedTuple):
 
     @property
     def is_none(self) -> bool:
-        return self.cross is None and self.prepended is None and self.summed is None
+        return all(part is None for part in self)
 
     @property
     def num_steps(self) -> int:
@@ -47,6 +49,7 @@ class Conditions(NamedTuple):
             cross_mask=None if self.cross_mask is None else torch.cat([self.cross_mask, _all_true(self.cross_mask)]),
             prepended=_with_zeros(self.prepended),
             summed=_with_zeros(self.summed),
+            pulses=_with_zeros(self.pulses),
         )
 
 

@@ -21,10 +21,11 @@ from torch import Tensor, nn
 from solfa.errors import ConfigError
 from solfa.models.lm.codes_shape import CodesShape, of_codes
 from solfa.models.lm.conditions import Conditions
+from solfa.nn.beat_clock import BeatClock
 from solfa.nn.key_value_cache import KeyValueCache
 from solfa.nn.positions import Positions, Rope, Sinusoidal
 from solfa.nn.transformer import Transformer
-from solfa.ops.patterns import Delay, Pattern, lay_out, lay_out_mask
+from solfa.ops.patterns import Delay, Parallel, Pattern, lay_out, lay_out_mask
 
 _INITIAL_STD = 0.02
 
@@ -42,6 +43,8 @@ class CodecLMConfig(CodesShape):
     """Applied to the input and to what each block adds, in training."""
     cross_attention: bool | None = None
     """None adds it if a conditioner needs it. Unused parameters would stop a distributed run."""
+    clock: bool | None = None
+    """Whether it can be told at every step where in the beat it is; None adds that if a conditioner needs it."""
 
     @model_validator(mode="after")
     def _check(self) -> "CodecLMConfig":
@@ -55,15 +58,25 @@ class CodecLMConfig(CodesShape):
     def head_dim(self) -> int:
         return self.dim // self.num_heads
 
-    def sized(self, num_codebooks: int, codebook_size: int, *, cross_attention: bool = False) -> "CodecLMConfig":
+    def sized(
+        self, num_codebooks: int, codebook_size: int, *, cross_attention: bool = False, clock: bool = False
+    ) -> "CodecLMConfig":
         """Fill in what the dataset and the conditioners determine, and refuse contradictions."""
         if cross_attention and self.cross_attention is False:
             raise ConfigError(
                 "model.cross_attention: a conditioner with fuse=cross needs it, found false; "
                 "leave it out, or fuse that conditioner another way"
             )
+        if clock and self.clock is False:
+            raise ConfigError("model.clock: a conditioner of kind tempo needs it, found false; leave it out")
+        if clock and not isinstance(self.pattern, Delay | Parallel):
+            raise ConfigError(
+                f"model.pattern: with a conditioner of kind tempo, expected delay or parallel (a step for every frame), "
+                f"found {self.pattern.kind}; change the pattern, or leave that conditioner out"
+            )
         crossed = cross_attention if self.cross_attention is None else self.cross_attention
-        return of_codes(self, num_codebooks, codebook_size).model_copy(update={"cross_attention": crossed})
+        update = {"cross_attention": crossed, "clock": clock if self.clock is None else self.clock}
+        return of_codes(self, num_codebooks, codebook_size).model_copy(update=update)
 
 
 class CodecLM(nn.Module):
@@ -93,6 +106,7 @@ class CodecLM(nn.Module):
             config.dropout,
             cross_attention=bool(config.cross_attention),
         )
+        self.clock = BeatClock(config.dim) if config.clock else None
         self.heads = nn.Linear(config.dim, self.num_codebooks * self.codebook_size, bias=False)
         """All codebooks' heads in one, codebook by codebook: row k * codebook_size + v."""
         self.apply(_initialise)
@@ -129,6 +143,11 @@ class CodecLM(nn.Module):
         if summed is not None:
             x = x + summed
         start = 0 if cache is None else cache.position
+        if conditions.pulses is not None:
+            assert self.clock is not None
+            first = max(0, start - conditions.num_steps)
+            steps = torch.arange(first, first + x.shape[1], device=x.device)
+            x = x + self.clock(steps, conditions.pulses).to(x.dtype)
         if prepended is not None and start == 0:
             x = torch.cat([prepended, x], dim=1)
         positions = torch.arange(start, start + x.shape[1], device=x.device)
@@ -167,6 +186,10 @@ class CodecLM(nn.Module):
             raise ConfigError(
                 "model: found a condition for cross-attention, which the model does not have; "
                 "set cross_attention, or prepend or sum the condition"
+            )
+        if conditions.pulses is not None and self.clock is None:
+            raise ConfigError(
+                "model: found a tempo, and the model has no clock; set `clock`, or leave out the condition"
             )
 
 

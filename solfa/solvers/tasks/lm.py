@@ -157,5 +157,5 @@ class LMSolver(StandardSolver[LMConfig]):
 
     def _build_network(self) -> ConditionedLM:
         assert self.array.codebook_size is not None
-        size = self.array.width, self.array.codebook_size
+        size = self.array.width, self.array.codebook_size, self.array.frame_rate
         return build_conditioned_lm(self.cfg.model, self.cfg.conditioner, *size, self.sources["train"].values)

@@ -121,7 +121,7 @@ def test_a_model_learns_words_their_neighbours_and_numbers_between_those_it_was_
     config = CodecLMConfig(dim=32, num_layers=1, num_heads=2, ffn_dim=32)
     taught, asked = captions(range(80, 160, 2)), captions(range(81, 159, 2))
     conditions = ConditionsConfig.model_validate({"conditioners": {"description": words}})
-    model = build_conditioned_lm(config, conditions, 2, 16, lambda column: taught)
+    model = build_conditioned_lm(config, conditions, 2, 16, 75.0, lambda column: taught)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 
     def logits(texts: list[str]) -> tuple[Tensor, Tensor]:

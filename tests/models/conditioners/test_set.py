@@ -14,7 +14,7 @@ from solfa.errors import ConfigError
 from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig, attended
 
 ROWS = [
-    {"description": "a loud drum", "genre": "rock", "mood": ["dark"], "bpm": 120, "seconds": 3.5},
+    {"description": "a loud drum", "genre": "rock", "mood": ["dark"], "bpm": 120, "seconds": 3.5, "beat": 90},
     {"description": "drum", "genre": None, "mood": ["dark", "loud"], "bpm": None},
     {},
 ]
@@ -27,6 +27,7 @@ def everything(t5: Path) -> ConditionsConfig:
         "mood": {"kind": "labels", "source": "mood", "vocabulary": ["dark", "loud"]},
         "bpm": {"kind": "number", "source": "bpm", "min": 40, "max": 200, "dropout": 0.2},
         "seconds": {"kind": "number", "source": "seconds", "min": 0, "max": 30, "features": {"kind": "linear"}},
+        "beat": {"kind": "tempo", "source": "bpm", "frame_rate": 50},
     }
     return parse_config(ConditionsConfig, {"conditioners": conditioners, "guidance_dropout": 0.1}, "conditioner")
 
@@ -47,6 +48,7 @@ def test_conditions_are_fused_as_the_config_says(conditioners):
     assert torch.equal(conditions.cross, torch.cat([parts["description"], parts["genre"]], dim=1))
     assert torch.equal(conditions.prepended, parts["mood"])
     assert torch.equal(conditions.summed, parts["bpm"] + parts["seconds"])
+    assert torch.equal(conditions.pulses, parts["beat"][..., 0])
     assert conditions.cross.shape == (3, 5, 8)
 
 
@@ -75,7 +77,7 @@ def test_attention_sees_absent_rows_as_exactly_zero_and_is_the_same_in_every_bat
 
 def test_null_is_zero_everywhere(conditioners):
     null = conditioners.null(4)
-    for part in (null.cross, null.prepended, null.summed):
+    for part in (null.cross, null.prepended, null.summed, null.pulses):
         assert part.shape[0] == 4
         assert part.eq(0).all()
     assert null.cross_mask.all()
@@ -131,7 +133,7 @@ def test_config_knows_sources_dropouts_and_whether_it_needs_cross_attention(t5):
     config = everything(t5)
     assert config.sources["description"] == "caption"
     assert config.sources["seconds"] == "seconds"
-    assert config.dropouts == {"description": 0.0, "genre": 0.0, "mood": 0.0, "bpm": 0.2, "seconds": 0.0}
+    assert config.dropouts == {"description": 0.0, "genre": 0.0, "mood": 0.0, "bpm": 0.2, "seconds": 0.0, "beat": 0.0}
     assert config.uses_cross_attention
     assert not ConditionsConfig().uses_cross_attention
 
@@ -143,7 +145,7 @@ def test_config_knows_sources_dropouts_and_whether_it_needs_cross_attention(t5):
         ({"conditioners": {"type": {"kind": "labels", "source": "type"}}}, "'type' cannot"),
         ({"conditioners": {"a.b": {"kind": "labels", "source": "b"}}}, r"'a\.b' cannot"),
         ({"conditioners": {"a": {"kind": "text", "encodr": "t5"}}}, "did you mean 'encoder'"),
-        ({"conditioners": {"a": {"kind": "chroma"}}}, "'text' or 'words' or 'learnt_words' or 'labels' or 'number'"),
+        ({"conditioners": {"a": {"kind": "chroma"}}}, "'learnt_words' or 'labels' or 'number' or 'tempo'"),
     ],
 )
 def test_wrong_configs_are_one_sentence(values, sentence):
@@ -151,7 +153,7 @@ def test_wrong_configs_are_one_sentence(values, sentence):
         parse_config(ConditionsConfig, values, "conditioner")
 
 
-@pytest.mark.parametrize("name", ["none", "text", "labels", "numbers"])
+@pytest.mark.parametrize("name", ["none", "text", "text_own", "text_and_tempo", "labels", "numbers"])
 def test_shipped_configs_are_valid(name):
     content = OmegaConf.create((files("solfa") / f"conf/conditioner/{name}.yaml").read_text())
     config = parse_config(ConditionsConfig, OmegaConf.to_container(content), name)

@@ -11,9 +11,10 @@ def test_doubling_adds_as_many_rows_of_zeros_that_are_attended() -> None:
         cross_mask=torch.tensor([[True, False, False], [True, True, False]]),
         prepended=torch.randn(2, 1, 4),
         summed=torch.randn(2, 1, 4),
+        pulses=torch.rand(2, 1),
     )
     doubled = given.doubled_with_null()
-    for name in ("cross", "prepended", "summed"):
+    for name in ("cross", "prepended", "summed", "pulses"):
         rows, before = getattr(doubled, name), getattr(given, name)
         assert torch.equal(rows[:2], before) and torch.equal(rows[2:], torch.zeros_like(before))
     assert doubled.cross_mask is not None and given.cross_mask is not None

@@ -23,7 +23,9 @@ POSITIONS = [Sinusoidal(), Rope()]
 
 def make_model(**changes: object) -> CodecLM:
     settings = {"num_codebooks": K, "codebook_size": V, "dim": D, "num_layers": 2, "num_heads": 2, "ffn_dim": 32}
-    model = CodecLM(CodecLMConfig.model_validate({**settings, "cross_attention": True, **changes})).eval()
+    model = CodecLM(
+        CodecLMConfig.model_validate({**settings, "cross_attention": True, "clock": True, **changes})
+    ).eval()
     for parameter in model.parameters():
         # Larger than at the start of training, so that every path shows in the logits.
         torch.nn.init.normal_(parameter, std=0.4)
@@ -36,6 +38,7 @@ def make_conditions(batch: int = 2) -> Conditions:
         cross_mask=torch.arange(5) < torch.tensor([[5], [2]])[:batch],
         prepended=torch.randn(batch, 3, D),
         summed=torch.randn(batch, 1, D),
+        pulses=torch.tensor([[0.13], [0.31]])[:batch],
     )
 
 
@@ -204,6 +207,17 @@ def test_a_condition_to_attend_needs_cross_attention() -> None:
     model = make_model(cross_attention=False)
     with pytest.raises(ConfigError, match=r"cross-attention.*set cross_attention"):
         model(make_tokens(3), make_conditions())
+
+
+def test_a_tempo_needs_a_clock_and_a_step_for_every_frame() -> None:
+    with pytest.raises(ConfigError, match=r"tempo.*no clock"):
+        make_model(clock=False)(make_tokens(3), make_conditions())
+    config = CodecLMConfig(dim=16, num_layers=1, num_heads=2, ffn_dim=16)
+    assert config.sized(4, 8, clock=True).clock is True and config.sized(4, 8).clock is False
+    with pytest.raises(ConfigError, match=r"model\.clock: .*found false"):
+        config.model_copy(update={"clock": False}).sized(4, 8, clock=True)
+    with pytest.raises(ConfigError, match=r"model\.pattern: .*found flat"):
+        config.model_copy(update={"pattern": Flat()}).sized(4, 8, clock=True)
 
 
 @pytest.mark.parametrize(
