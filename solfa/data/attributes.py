@@ -48,6 +48,16 @@ def drop_attributes(
     ]
 
 
+def draw_hidden(ids: Sequence[str], num_frames: int, *, share: float, seed: int, epoch: int) -> list[int]:
+    """Draw how many frames of each clip are hidden, from the first one on: 0 for most, else up to all of them."""
+    return [
+        1 + stable_key("hidden", seed, epoch, clip_id) % num_frames
+        if num_frames and _happens(share, "history", seed, epoch, clip_id)
+        else 0
+        for clip_id in ids
+    ]
+
+
 def _happens(probability: float, *parts: str | int) -> bool:
     """Draw whether something with a probability happens; 0 is never and 1 is always."""
     # 53 bits, as many as a float holds: more could round up to 1, and a probability of 1 would not always happen.

@@ -1,6 +1,6 @@
 """A clock that a model hears: where each step is in the beat and in the bar, for clips whose tempo is known.
 
-    beats = step * pulse      ──►  sin and cos of 2 pi beats, of fractions (bars) and multiples (parts of a beat)  ──►  vector
+    step * pulse = beats ──► sines and cosines of bars, of beats and of parts of a beat ──► vector
 
 Position and tempo alone leave a product and a remainder to be learnt; their sinusoids leave a linear map.
 """

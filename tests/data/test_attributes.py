@@ -2,7 +2,7 @@
 
 import pytest
 
-from solfa.data.attributes import attribute_rows, drop_attributes
+from solfa.data.attributes import attribute_rows, draw_hidden, drop_attributes
 from solfa.errors import ConfigError
 
 IDS = [f"music/{index}.wav#0" for index in range(4_000)]
@@ -72,6 +72,20 @@ def test_seed_and_epoch_change_the_draw():
     for other in (drop(text=0.5, seed=1), drop(text=0.5, epoch=1)):
         agreeing = [a == b for a, b in zip(first, absent(other, "text"), strict=True)]
         assert share(agreeing) == pytest.approx(0.5, abs=0.03)
+
+
+def test_hidden_beginnings_are_as_frequent_as_they_should_be_and_of_every_length():
+    drawn = draw_hidden(IDS, 50, share=0.4, seed=3, epoch=2)
+    lengths = [length for length in drawn if length]
+    assert len(lengths) / len(IDS) == pytest.approx(0.4, abs=0.03)
+    assert {*lengths} == {*range(1, 51)} and sum(lengths) / len(lengths) == pytest.approx(25.5, abs=1.5)
+    assert draw_hidden(IDS[7:9], 50, share=0.4, seed=3, epoch=2) == drawn[7:9]
+    assert draw_hidden(IDS, 50, share=0.4, seed=3, epoch=3) != drawn
+    assert (
+        draw_hidden(IDS[:5], 50, share=0.0, seed=3, epoch=2)
+        == [0] * 5
+        == draw_hidden(IDS[:5], 0, share=1.0, seed=3, epoch=2)
+    )
 
 
 def test_given_rows_stay_as_they_were():

@@ -4,9 +4,17 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from solfa.nn.attention import CrossAttention, SelfAttention, causal_attention, join_heads, split_heads
+from solfa.nn.attention import (
+    CrossAttention,
+    SelfAttention,
+    _is_faster_in_blocks,
+    causal_attention,
+    join_heads,
+    split_heads,
+)
 
 
 def attend_slowly(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -27,6 +35,31 @@ def test_the_queries_are_the_last_steps_and_see_no_later_one(num_new: int, num_s
                 seen = num_steps - num_new + n + 1
                 expected = attend_slowly(queries[b, h, n], keys[b, h, :seen], values[b, h, :seen])
                 assert torch.allclose(attended[b, h, n], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("num_steps", [256, 259, 301])
+def test_attention_in_blocks_is_that_of_float64_but_for_the_rounding_of_bfloat16(num_steps: int) -> None:
+    parts = [torch.randn(2, 2, num_steps, 8).bfloat16().requires_grad_() for _ in range(3)]
+    assert _is_faster_in_blocks(parts[0])
+    exact = [part.detach().double().requires_grad_() for part in parts]
+    found, wanted = causal_attention(*parts), F.scaled_dot_product_attention(*exact, is_causal=True)
+    pull = torch.randn_like(wanted).bfloat16()
+    found.backward(pull)
+    wanted.backward(pull.double())
+    # Scores, weights and results are rounded to 8 bits, each of them once or twice.
+    bound = 8 * 2**-8
+    assert (found.double() - wanted).abs().max() <= bound * wanted.abs().max()
+    for one, other in zip(parts, exact, strict=True):
+        assert one.grad is not None and other.grad is not None
+        assert (one.grad.double() - other.grad).abs().max() <= bound * other.grad.abs().max()
+
+
+def test_blocks_are_for_training_long_sequences_in_bfloat16_alone() -> None:
+    long = torch.zeros(1, 1, 256, 4, dtype=torch.bfloat16, requires_grad=True)
+    assert _is_faster_in_blocks(long)
+    assert not _is_faster_in_blocks(long.detach()) and not _is_faster_in_blocks(long[:, :, 1:])
+    assert not _is_faster_in_blocks(long.detach().float().requires_grad_())
+    assert not _is_faster_in_blocks(long.expand(1, 1024, 256, 4))
 
 
 def test_heads_are_cut_part_by_part_and_joined_in_order() -> None:

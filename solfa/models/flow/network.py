@@ -30,8 +30,8 @@ class FlowNetwork(nn.Module):
         self.config, self.num_channels = config, num_channels
         if conditions.uses_clock:
             raise ConfigError(
-                "conditioner: a condition of kind tempo drives the clock of a language model, and a flow model has none; "
-                "use kind number for its tempo"
+                "conditioner: a condition of kind tempo drives the clock of a language model, and a flow model has "
+                "none; use kind number for its tempo"
             )
         self.conditioners = ConditionerSet(conditions, config.cond_dim)
         self.dit: StableAudio3Dit | StableAudioOpenDit = (

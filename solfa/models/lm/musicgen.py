@@ -222,7 +222,7 @@ def _stacked(files: TensorFiles, prefix: str, names: tuple[str, ...]) -> Tensor:
 
 def _check_same_architecture(origin: _Checkpoint, config: CodecLMConfig) -> None:
     theirs = origin.decoder.lm_config(origin.where, config.dropout)
-    for name, wanted in theirs.model_dump(exclude={"pattern"}).items():
+    for name, wanted in theirs.model_dump(exclude={"pattern", "history_dropout", "embedding_std"}).items():
         if getattr(config, name) != getattr(theirs, name):
             raise ConfigError(
                 f"save as MusicGen: {origin.where} has {name} {wanted}, but the model has {getattr(config, name)}; "

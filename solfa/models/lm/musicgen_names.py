@@ -84,6 +84,7 @@ class DecoderJson(Config):
             "ffn_dim": self.ffn_dim,
             "dropout": self.dropout if dropout is None else dropout,
             "cross_attention": True,
+            "clock": False,
         }
         return parse_config(CodecLMConfig, fields, where)
 
@@ -113,6 +114,7 @@ def _check_expressible(config: CodecLMConfig, num_codebooks: int) -> None:
         (isinstance(config.positions, Sinusoidal), "sinusoidal positions", config.positions.kind),
         (delayed, "the pattern delay with 0, 1, 2, ...", config.pattern),
         (bool(config.cross_attention), "cross-attention", "none"),
+        (not config.clock, "no clock", "one"),
     ):
         if not fits:
             raise ConfigError(f"save as MusicGen: transformers needs {expected}, found {found}")

@@ -5,7 +5,8 @@ A sequence starts with a step of special tokens; at step s + 1 the model reads w
     layout    a0 a1 a2 ..          targets   a0 a1 a2 a3 ..      logits at step s predict the targets of step s
               .  b0 b1 ..          inputs    *  a0 a1 a2 ..      (* is the special token, id `codebook_size`)
 
-Weights are drawn from a normal distribution with standard deviation 0.02, as in MusicGen; norms start as identities.
+Weights are drawn from a normal distribution with standard deviation 0.02, as in MusicGen (those of embeddings can be
+larger); norms start as identities.
 """
 
 from functools import reduce
@@ -41,10 +42,16 @@ class CodecLMConfig(CodesShape):
     positions: Positions = Sinusoidal()
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Applied to the input and to what each block adds, in training."""
+    history_dropout: float = Field(default=0.0, ge=0, le=1)
+    """How often training hides the beginning of a clip from the model, up to a frame that is drawn. It then has to go
+    by its conditions, which otherwise say little that the codes before do not."""
     cross_attention: bool | None = None
     """None adds it if a conditioner needs it. Unused parameters would stop a distributed run."""
     clock: bool | None = None
-    """Whether it can be told at every step where in the beat it is; None adds that if a conditioner needs it."""
+    """Whether it can be told where in the beat each step is; None adds that if a conditioner needs it."""
+    embedding_std: float = Field(default=_INITIAL_STD, gt=0)
+    """How large the embeddings of codes and of the clock are at first. Beside sinusoids as large as 1, small ones are
+    hardly heard until they have grown, which takes a good part of a short training."""
 
     @model_validator(mode="after")
     def _check(self) -> "CodecLMConfig":
@@ -71,7 +78,7 @@ class CodecLMConfig(CodesShape):
             raise ConfigError("model.clock: a conditioner of kind tempo needs it, found false; leave it out")
         if clock and not isinstance(self.pattern, Delay | Parallel):
             raise ConfigError(
-                f"model.pattern: with a conditioner of kind tempo, expected delay or parallel (a step for every frame), "
+                "model.pattern: with a conditioner of kind tempo, expected delay or parallel (a step for every frame), "
                 f"found {self.pattern.kind}; change the pattern, or leave that conditioner out"
             )
         crossed = cross_attention if self.cross_attention is None else self.cross_attention
@@ -110,6 +117,9 @@ class CodecLM(nn.Module):
         self.heads = nn.Linear(config.dim, self.num_codebooks * self.codebook_size, bias=False)
         """All codebooks' heads in one, codebook by codebook: row k * codebook_size + v."""
         self.apply(_initialise)
+        for part in (self.embeddings, self.clock):
+            for parameter in () if part is None else part.parameters():
+                parameter.data.mul_(config.embedding_std / _INITIAL_STD)
 
     @property
     def device(self) -> torch.device:
@@ -228,6 +238,22 @@ def inputs_and_targets(
     targets = lay_out(codes, layout, special).masked_fill(~laid_mask, special)
     inputs = F.pad(targets[..., :-1], (1, 0), value=special)
     return InputsAndTargets(inputs, targets, laid_mask)
+
+
+def hide_beginnings(
+    inputs: Int64[Tensor, "B K S"], num_frames: Int64[Tensor, "B"], special: int
+) -> Int64[Tensor, "B K S"]:
+    """Put the special token where clips begin: the model reads none of the codes in the first steps.
+
+    >>> import torch
+    >>> from solfa.models.lm.network import hide_beginnings
+    >>> hide_beginnings(torch.tensor([[[9, 1, 2, 3]], [[9, 4, 5, 6]]]), torch.tensor([0, 2]), special=9)
+    tensor([[[9, 1, 2, 3]],
+    <BLANKLINE>
+            [[9, 9, 9, 6]]])
+    """
+    steps = torch.arange(inputs.shape[2], device=inputs.device)
+    return inputs.masked_fill((steps <= num_frames[:, None])[:, None], special)
 
 
 def cross_entropy(

@@ -2,6 +2,11 @@
 
 from typing import ClassVar
 
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from solfa.data.attributes import draw_hidden
 from solfa.data.batching.collation import Batch
 from solfa.generate.data_codec import DataCodec, check_decoding, codes_array
 from solfa.generate.language_model import LanguageModel
@@ -11,7 +16,7 @@ from solfa.models.conditioners.text import TextConditioner
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.costs import kept_floats, operations
 from solfa.models.lm.musicgen import check_musicgen, is_musicgen_location
-from solfa.models.lm.network import CodecLMConfig, cross_entropy, inputs_and_targets
+from solfa.models.lm.network import CodecLMConfig, cross_entropy, hide_beginnings, inputs_and_targets
 from solfa.pretrained.origin import Origin, origin
 from solfa.solvers.config import SolverConfig
 from solfa.solvers.fabric.wrappers import unwrapped
@@ -101,7 +106,8 @@ class LMSolver(StandardSolver[LMConfig]):
         network = self.network
         rows = condition_rows(self.cfg.conditioner, batch, self.cfg.seed, drops=self.is_training)
         laid = inputs_and_targets(codes, mask, network.lm.layout(codes.shape[2]), network.lm.special)
-        logits = self.model(laid.inputs, network.conditioners.tokenize(rows))
+        inputs = self._forgetful(laid.inputs, batch) if self.is_training else laid.inputs
+        logits = self.model(inputs, network.conditioners.tokenize(rows))
         nats = cross_entropy(logits, laid.targets, laid.mask)
         return descend(self, nats, batch, metrics)
 
@@ -154,6 +160,14 @@ class LMSolver(StandardSolver[LMConfig]):
         network = unwrapped(self.model)
         assert isinstance(network, ConditionedLM)
         return network
+
+    def _forgetful(self, inputs: Int64[Tensor, "B K S"], batch: Batch) -> Int64[Tensor, "B K S"]:
+        """Hide the beginnings of some clips, as the model's config says."""
+        share, num_frames = self.network.lm.config.history_dropout, batch.arrays.shape[1]
+        if not share:
+            return inputs
+        hidden = draw_hidden(batch.ids, num_frames, share=share, seed=self.cfg.seed, epoch=batch.epoch)
+        return hide_beginnings(inputs, torch.tensor(hidden, device=inputs.device), self.network.lm.special)
 
     def _build_network(self) -> ConditionedLM:
         assert self.array.codebook_size is not None

@@ -113,7 +113,7 @@ def test_loading_and_saving_keeps_every_bit_and_every_name(
 
 def test_a_model_trained_from_nothing_is_loaded_by_transformers(tokens: Tensor, tmp_path: Path) -> None:
     config = CodecLMConfig(
-        num_codebooks=K, codebook_size=V, dim=8, num_layers=1, num_heads=2, ffn_dim=8, cross_attention=True
+        num_codebooks=K, codebook_size=V, dim=8, num_layers=1, num_heads=2, ffn_dim=8, cross_attention=True, clock=False
     )
     model = CodecLM(config)
     save_musicgen(model, tmp_path / "new")

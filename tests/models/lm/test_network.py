@@ -138,6 +138,17 @@ def test_heads_are_stacked_codebook_after_codebook() -> None:
         assert torch.allclose(logits[:, k], expected, atol=1e-5)
 
 
+def test_embeddings_start_as_large_as_they_should_and_nothing_else_changes() -> None:
+    settings = {"num_codebooks": 2, "codebook_size": 64, "dim": 64, "num_layers": 1, "num_heads": 4, "ffn_dim": 256}
+    states = []
+    for std in (0.02, 0.3):
+        torch.manual_seed(0)
+        states.append(CodecLM(CodecLMConfig.model_validate({**settings, "clock": True, "embedding_std": std})))
+    for (name, small), large in zip(states[0].named_parameters(), states[1].parameters(), strict=True):
+        factor = 15.0 if name.startswith(("embeddings", "clock")) else 1.0
+        torch.testing.assert_close(large, factor * small)
+
+
 def test_weights_start_small_and_norms_as_identities() -> None:
     model = CodecLM(CodecLMConfig(num_codebooks=2, codebook_size=64, dim=64, num_layers=1, num_heads=4, ffn_dim=256))
     for name, parameter in model.named_parameters():
