@@ -1,9 +1,10 @@
 """How long a training step of a decoder of MusicGen-small's size takes, beside transformers' own module.
 
     python benchmarks/lm_training_step.py [--threads 1] [--clips 1] [--frames 250] [--rounds 3] [--steps 2] [--layers N]
+                                          [--bf16]
 
-A step is forward, cross-entropy of the delayed codes, backward and fused AdamW, in float32 with a text of eight tokens,
-on the same batch. The sides run in processes of their own (two such models with their optimisers need 14 GB), in turn,
+A step is forward, cross-entropy of the delayed codes, backward and fused AdamW, in float32 (or in bfloat16 as autocast
+chooses) with a text of eight tokens, on the same batch. The sides run in processes of their own (two such models with their optimisers need 14 GB), in turn,
 started with the same environment; medians of the steps after the first. With one thread the clock is CPU time.
 The loader's share is that of `make_loader` without workers over a dataset of random codes, i.e. with nothing hidden.
 """
@@ -105,7 +106,8 @@ def measure_steps(options: argparse.Namespace) -> None:
     seconds, losses = [], []
     for _ in range(options.steps + 1):
         start = clock()
-        loss = loss_of()
+        with torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
+            loss = loss_of()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -173,7 +175,8 @@ def run(options: argparse.Namespace, arguments: list[str]) -> None:
     print(f"| transformers MusicgenForCausalLM | {theirs_step:.2f} | {losses['theirs']:.3f} | 1.00x |")
     print(f"| Solfa CodecLM | {ours_step:.2f} | {losses['ours']:.3f} | {theirs_step / ours_step:.2f}x |")
     print(f"| the loader's part of Solfa's step | {per_batch:.5f} ({per_batch / ours_step:.3%}) | | |")
-    write_ratios(options.ratios, [Ratio("a training step", "transformers", theirs_step / ours_step, 1.0)])
+    name = "a training step in bfloat16" if options.bf16 else "a training step"
+    write_ratios(options.ratios, [Ratio(name, "transformers", theirs_step / ours_step, 1.0)])
 
 
 def main(arguments: list[str]) -> None:
@@ -184,6 +187,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--layers", type=int, default=24)
+    parser.add_argument("--bf16", action="store_true", help="Both sides with autocast.")
     add_option(parser)
     parser.add_argument("--side", choices=["ours", "theirs"], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

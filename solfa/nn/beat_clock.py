@@ -19,6 +19,7 @@ class BeatClock(nn.Module):
     """Turns steps and pulses into vectors; zero where there is no pulse.
 
     >>> import torch
+    >>> from solfa.nn.beat_clock import BeatClock
     >>> clock = BeatClock(8)
     >>> clock(torch.arange(5), torch.tensor([[0.02], [0.0]])).shape
     torch.Size([2, 5, 8])
