@@ -6,8 +6,8 @@
 A step is forward, cross-entropy of the delayed codes, backward and fused AdamW, in float32 (or in bfloat16 as autocast
 chooses) with a text of eight tokens, on the same batch. The sides run in processes of their own (two such models with
 their optimisers need 14 GB), in turn, started with the same environment; medians of the steps after the first. With one
-thread the clock is CPU time. The loader's share is that of `make_loader` without workers over a dataset of random codes,
-i.e. with nothing hidden.
+thread the clock is CPU time. The loader's share is that of `make_loader` without workers over a dataset of random
+codes, i.e. with nothing hidden.
 """
 
 import argparse

@@ -15,6 +15,10 @@ TURNS = (1 / 16, 1 / 8, 1 / 4, 1 / 3, 1 / 2, 1.0, 2.0, 3.0, 4.0)
 """Turns per beat: four bars of four beats, two, one, a bar of three, half a bar, a beat, and its parts."""
 
 
+class PhaseProjection(nn.Linear):
+    """A linear layer of its own kind: where the others get fewer bits for generating, this small one stays exact."""
+
+
 class BeatClock(nn.Module):
     """Turns steps and pulses into vectors; zero where there is no pulse.
 
@@ -27,7 +31,7 @@ class BeatClock(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.proj = nn.Linear(2 * len(TURNS), dim, bias=False)
+        self.proj = PhaseProjection(2 * len(TURNS), dim, bias=False)
 
     def forward(self, steps: Int[Tensor, "S"], pulses: Float[Tensor, "B 1"]) -> Float[Tensor, "B S D"]:
         vectors: Tensor = self.proj(beat_phases(steps, pulses).to(self.proj.weight.dtype))

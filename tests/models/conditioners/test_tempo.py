@@ -1,5 +1,7 @@
 """The tempo as a clock: found in texts and columns, kept in its range, given to a model with the text."""
 
+from typing import get_args
+
 import pytest
 import torch
 
@@ -11,7 +13,10 @@ from solfa.models.conditioners.tempo import TempoConditioner, TempoConfig, tempo
 from solfa.models.flow.config import StableAudioOpenConfig
 from solfa.models.flow.network import FlowNetwork
 from solfa.models.lm.conditioned import build_conditioned_lm
-from solfa.models.lm.network import CodecLMConfig
+from solfa.models.lm.conditions import Conditions
+from solfa.models.lm.generation import GenerationSettings, generate
+from solfa.models.lm.network import CodecLM, CodecLMConfig
+from solfa.models.lm.weight_layouts import WAYS, Way, WeightLayout, lay_out_weights
 
 
 def conditioner(**settings: object) -> TempoConditioner:
@@ -74,6 +79,21 @@ def test_a_language_model_gets_a_clock_at_the_rate_of_its_data() -> None:
     assert not torch.equal(told, untold)
     (told.sum() + untold.sum()).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_clock_stays_exact_where_weights_are_laid_out_for_generating(way: Way) -> None:
+    config = CodecLMConfig(
+        num_codebooks=2, codebook_size=8, dim=32, num_layers=1, num_heads=1, ffn_dim=32, clock=True, embedding_std=0.5
+    )
+    told, settings = Conditions(pulses=torch.tensor([[0.02]])), GenerationSettings(temperature=0, top_k=0)
+    for layout in get_args(WeightLayout):
+        torch.manual_seed(0)
+        model = CodecLM(config)
+        weight = model.clock.proj.weight.clone()
+        lay_out_weights(model, layout, way)
+        assert torch.equal(model.clock.proj.weight, weight)
+        assert generate(model, told, 6, settings, seeds=[1]).shape == (1, 2, 6)
 
 
 def test_a_flow_model_has_no_clock() -> None:
