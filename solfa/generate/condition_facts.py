@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from solfa.files.torch_files import read_plain
+from solfa.models.conditioners.key_names import KEYS
 from solfa.xp.layout import BEST, CONFIG, LAST
 from solfa.xp.record import read_settings
 
@@ -49,6 +50,8 @@ def _describe(name: str, part: Mapping[str, Any], learnt: Callable[[str], Sequen
             return ConditionFacts(name, "number", range=(low, high))
         case {"kind": "tempo"}:
             return ConditionFacts(name, "number")
+        case {"kind": "key"}:
+            return ConditionFacts(name, "labels", labels=tuple(map(str, KEYS)))
         case {"kind": "labels"}:
             labels = part.get("vocabulary") or learnt(name)
             return ConditionFacts(name, "labels", labels=None if labels is None else tuple(map(str, labels)))

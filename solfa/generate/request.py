@@ -19,7 +19,7 @@ from solfa.config import parse_config
 from solfa.environment.memory import expect_memory
 from solfa.errors import AudioError, ConfigError
 from solfa.files.digest import file_sha256
-from solfa.models.conditioners.set import TEMPO_KIND, TEXT_KINDS
+from solfa.models.conditioners.set import FOUND_IN_TEXT, TEXT_KINDS
 from solfa.store.schema import ArraySpec
 
 MAX_SEED = 2**63
@@ -108,7 +108,7 @@ def is_whole(value: object) -> bool:
 def with_text(conditions: Mapping[str, Any], text: str | None, kinds: Mapping[str, str]) -> dict[str, Any]:
     """Put a text among the conditions, of which a model has `kinds`; exactly one of them must be for texts.
 
-    A tempo that is not among them is the one that the text names.
+    A tempo or a key that is not among them is the one that the text names.
     """
     told = dict(conditions)
     if text is None:
@@ -122,8 +122,8 @@ def with_text(conditions: Mapping[str, Any], text: str | None, kinds: Mapping[st
         )
     if names[0] in told:
         raise ConfigError(f"`text`, `conditions`: {names[0]} is given by both; keep one")
-    tempi = {name: text for name, kind in kinds.items() if kind == TEMPO_KIND}
-    return {**tempi, **told, names[0]: text}
+    found = {name: text for name, kind in kinds.items() if kind in FOUND_IN_TEXT}
+    return {**found, **told, names[0]: text}
 
 
 def check_requests(requests: Sequence[ClipRequest], data_facts: Mapping[str, Any]) -> None:

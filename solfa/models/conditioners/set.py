@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from solfa.config import Config, nearest
 from solfa.errors import ConfigError
+from solfa.models.conditioners.key import KeyConfig
 from solfa.models.conditioners.labels import LabelsConfig
 from solfa.models.conditioners.learnt_words import LearntWordsConfig
 from solfa.models.conditioners.numbers import NumberConfig
@@ -20,13 +21,13 @@ from solfa.models.conditioners.words import WordsConfig
 from solfa.models.lm.conditions import Conditions
 
 ConditionerConfig: TypeAlias = Annotated[
-    TextConfig | WordsConfig | LearntWordsConfig | LabelsConfig | NumberConfig | TempoConfig,
+    TextConfig | WordsConfig | LearntWordsConfig | LabelsConfig | NumberConfig | TempoConfig | KeyConfig,
     Field(discriminator="kind"),
 ]
 TEXT_KINDS = frozenset({"text", "words", "learnt_words"})
 """The kinds of conditions that a text is given to."""
-TEMPO_KIND = "tempo"
-"""The kind that reads a number in the same text."""
+FOUND_IN_TEXT = frozenset({"tempo", "key"})
+"""The kinds that look for something in the same text."""
 
 
 class ConditionsConfig(Config):

@@ -145,7 +145,7 @@ def test_config_knows_sources_dropouts_and_whether_it_needs_cross_attention(t5):
         ({"conditioners": {"type": {"kind": "labels", "source": "type"}}}, "'type' cannot"),
         ({"conditioners": {"a.b": {"kind": "labels", "source": "b"}}}, r"'a\.b' cannot"),
         ({"conditioners": {"a": {"kind": "text", "encodr": "t5"}}}, "did you mean 'encoder'"),
-        ({"conditioners": {"a": {"kind": "chroma"}}}, "'learnt_words' or 'labels' or 'number' or 'tempo'"),
+        ({"conditioners": {"a": {"kind": "chroma"}}}, "'learnt_words' or 'labels' or 'number' or 'tempo' or 'key'"),
     ],
 )
 def test_wrong_configs_are_one_sentence(values, sentence):
@@ -153,7 +153,7 @@ def test_wrong_configs_are_one_sentence(values, sentence):
         parse_config(ConditionsConfig, values, "conditioner")
 
 
-@pytest.mark.parametrize("name", ["none", "text", "text_own", "text_and_tempo", "labels", "numbers"])
+@pytest.mark.parametrize("name", ["none", "text", "text_own", "text_tempo_key", "labels", "numbers"])
 def test_shipped_configs_are_valid(name):
     content = OmegaConf.create((files("solfa") / f"conf/conditioner/{name}.yaml").read_text())
     config = parse_config(ConditionsConfig, OmegaConf.to_container(content), name)
