@@ -138,7 +138,8 @@ def generate_classes(
             wanted = uniforms[:, : num_samples - done]
             block, nats = stepper.run(last, wanted, settings.temperature, settings.semantics)
             log_prob = log_prob + nats.cpu().double().sum(dim=1)
-            pieces, last, done = [*pieces, block], block[:, -1], done + block.shape[1]
+            pieces.append(block)
+            last, done = block[:, -1], done + block.shape[1]
             if on_block is not None:
                 on_block(block, done, num_samples)
     return GeneratedClasses(torch.cat(pieces, dim=1), log_prob)
