@@ -58,6 +58,13 @@ def feature_matching_loss(real: Features, fake: Features) -> Float[Tensor, ""]:
     """Average the distance between fake and real maps, relative to the size of the real ones.
 
     As in EnCodec (Défossez et al. 2022): `mean |real - fake| / mean |real|`. The real maps get no gradient.
+
+    >>> import torch
+    >>> from solfa.ops import feature_matching_loss
+    >>> real = [[torch.full((1, 8, 100), 2.0)]]  # one discriminator with one layer
+    >>> fake = [[torch.full((1, 8, 100), 3.0)]]
+    >>> feature_matching_loss(real, real), feature_matching_loss(real, fake)
+    (tensor(0.), tensor(0.5000))
     """
     if [len(maps) for maps in real] != [len(maps) for maps in fake] or not real:
         raise ValueError("feature matching: expected the same maps for real and fake sounds, and at least one")
