@@ -182,7 +182,13 @@ def _codec_fingerprint(info: DatasetInfo) -> str | None:
 
 
 def open_stage(dset: Dset, stage: Stage, num_clips: int | None = None, verify: Verify = "never") -> OpenedSource:
-    """Open the data of a stage, or some clips of it; those held out of training are not weighted."""
+    """Open the data of a stage, or some clips of it; those held out of training are not weighted.
+
+    >>> from solfa.data import Dset, HoldOut, Source, open_stage
+    >>> dset = Dset(train=[Source(path="music.solfa")], hold_out=HoldOut(clips=2))
+    >>> len(open_stage(dset, "train")), len(open_stage(dset, "valid"))  # the clips of a recording stay together
+    (3, 4)
+    """
     open_some = partial(open_sources, num_clips=num_clips, verify=verify)
     if stage == "train":
         return open_some(dset.train, hold_out=dset.hold_out, side="train")
