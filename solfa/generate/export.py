@@ -99,7 +99,15 @@ def _with_merged_weights(trained: Trained, model: Model) -> Trained:
 
 
 def export_as_musicgen(location: str | Path, directory: str | Path, source: str | None = None) -> str:
-    """Write a language model as a MusicGen checkpoint of transformers: the decoder, or all of `source` around it."""
+    """Write a language model as a MusicGen checkpoint of transformers: the decoder, or all of `source` around it.
+
+    >>> from pathlib import Path
+    >>> from solfa.generate import export_as_musicgen
+    >>> print(export_as_musicgen("899630c8", "musicgen"))
+    a MusicgenForCausalLM
+    >>> sorted(path.name for path in Path("musicgen").iterdir())
+    ['config.json', 'model.safetensors']
+    """
     network = build_model(read_trained(find_folder(location)), device="cpu").generator.network
     if not isinstance(network, ConditionedLM):
         raise ConfigError(

@@ -143,6 +143,8 @@ def build_schedule(optimizer: torch.optim.Optimizer, config: OptimConfig, total_
     >>> from solfa.solvers.optim import Cosine, OptimConfig, build_optimizer, build_schedule
     >>> config = OptimConfig(epochs=1, updates_per_epoch=100, schedule=Cosine(warmup_updates=10))
     >>> schedule = build_schedule(build_optimizer(torch.nn.Linear(2, 2), config), config)
+    >>> schedule.ratio  # of the learning rate: a tenth, before the first of ten updates
+    0.1
     """
     return Schedule(optimizer, config.schedule, config.total_updates if total_updates is None else total_updates)
 

@@ -149,6 +149,18 @@ class Schedule:
 
     The base rates are the optimiser's current ones: build this before restoring anything, and restore the optimiser
     first.
+
+    >>> import torch
+    >>> from solfa.solvers.optim import Linear, Schedule
+    >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = Schedule(optimizer, Linear(), total_updates=4)
+    >>> rates = [schedule.lr]
+    >>> for update in range(4):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(schedule.lr)
+    >>> rates
+    [1.0, 0.75, 0.5, 0.25, 0.0]
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, kind: AnySchedule, total_updates: int) -> None:
