@@ -188,7 +188,7 @@ def inspect(
 ) -> None:
     """Show statistics and some clips of a dataset; on a page, too, if you want to listen to them."""
     from solfa.codecs.catalogue import load_codec
-    from solfa.encoding.decoding import check_codec, originals
+    from solfa.encoding.decoded_clips import check_codec, originals
     from solfa.errors import ConfigError
     from solfa.store.dataset import open_dataset
     from solfa.ui.html.dataset_page import dataset_page

@@ -79,7 +79,7 @@ def duplicates(
 
 def _decoder(place: str) -> Callable[[str], tuple[Any, int]]:
     from solfa.codecs.catalogue import load_codec
-    from solfa.encoding.decoding import check_codec
+    from solfa.encoding.decoded_clips import check_codec
     from solfa.store.dataset import open_dataset
 
     opened = open_dataset(place, verify="once")

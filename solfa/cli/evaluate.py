@@ -89,7 +89,7 @@ def evaluate(
 
     expect_writable(out, "choose another `out`")
 
-    from solfa.evaluate.judging import evaluate as judge
+    from solfa.evaluate.judgement import evaluate as judge
     from solfa.ui.terminal.console import progress_bar
 
     with progress_bar("evaluating", "clips") as bar:

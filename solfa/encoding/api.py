@@ -28,7 +28,7 @@ from solfa.encoding.fingerprint import (
 )
 from solfa.encoding.frozen_plan import PlanningReport, extend_plan, refuse_strangers_to_come
 from solfa.encoding.progress import EncodeReport, Listener, Silence, Totals
-from solfa.encoding.shared_planning import plan_together
+from solfa.encoding.shared_plan import plan_together
 from solfa.encoding.source_summary import SourceSummary, summarize_source
 from solfa.encoding.supervision import Run, encode_until_committed
 from solfa.environment.collector import collector_paused

@@ -12,7 +12,7 @@ import torch
 
 import solfa
 from solfa.encoding.api import codec_of
-from solfa.encoding.decoding import originals
+from solfa.encoding.decoded_clips import originals
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info
 from solfa.encoding.progress import Silence
 from solfa.errors import ConfigError, SolfaError, StoreError

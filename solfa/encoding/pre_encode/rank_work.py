@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from solfa.encoding.encode_loop import encoded_batches
 from solfa.encoding.pre_encode.item_json import ItemDescriber, recording_path
+from solfa.encoding.pre_encode.item_list import read_items, read_lengths
 from solfa.encoding.pre_encode.items import Slot, items_of_rank, slot_of
-from solfa.encoding.pre_encode.listing import read_items, read_lengths
 from solfa.encoding.pre_encode.out_layout import RankFolder
 from solfa.encoding.pre_encode.padded_batch import BatchEncoder, EncodedItem
 from solfa.encoding.pre_encode.summary import FailedItem
