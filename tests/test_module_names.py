@@ -39,6 +39,15 @@ def test_a_name_that_occurs_twice_has_one_meaning():
     assert {name for name, count in names.items() if count > 1} == MEANINGS.keys()
 
 
+THINGS = {"embedding", "lightning", "listing", "recording", "routing", "sampling", "spelling"}
+"""Words in -ing that are the names of things; Lightning is a library."""
+
+
+def test_a_module_is_called_as_a_thing_and_not_as_what_is_done():
+    last_words = {name.rpartition("/")[2].removesuffix(".py").rpartition("_")[2] for name in modules()}
+    assert {word for word in last_words if word.endswith("ing")} == THINGS
+
+
 def test_the_first_line_of_a_module_is_whole():
     """Pages show it alone: the list of layers, the index of the API reference."""
     for name, path in modules().items():

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
 from solfa.audio.sources.dataset_config import heard_by
-from solfa.audio.sources.peeked import PeekedSource
+from solfa.audio.sources.peeked_source import PeekedSource
+from solfa.codecs.codec_memory import CodecFacts, CodecMemory
 from solfa.codecs.default_name import DEFAULT_CODEC
-from solfa.codecs.remembered import CodecFacts, CodecMemory
 from solfa.config import parse_config
 from solfa.encoding.executors.executor_choice import ExecutorName, choose_workforce
 from solfa.encoding.failure_limit import FailureLimit

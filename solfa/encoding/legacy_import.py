@@ -24,7 +24,7 @@ from solfa.files.stores.place import Place, read_place
 from solfa.store.array_dataset import append_arrays
 from solfa.store.layout import expect_new_dataset, expect_real_folders, is_dataset, read_info
 from solfa.store.legacy.detection import open_legacy
-from solfa.store.legacy.exported import ExportedClips
+from solfa.store.legacy.exported_folder import ExportedClips
 from solfa.store.legacy.found_clips import ArrayLayout, LegacyClips
 from solfa.store.schema import ArraySpec, DatasetInfo, DType
 from solfa.store.shard_reader import FailedClip

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
-from solfa.audio.sources.peeked import PeekedSource
+from solfa.audio.sources.peeked_source import PeekedSource
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.protocol import Codec
 from solfa.encoding.api import settle_info

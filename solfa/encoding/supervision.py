@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from solfa.codecs.remembered import CodecFacts
+from solfa.codecs.codec_memory import CodecFacts
 from solfa.encoding.executors.local_executor import LocalExecutor
 from solfa.encoding.executors.protocol import Executor
 from solfa.encoding.failure_limit import FailureLimit
