@@ -30,7 +30,7 @@ from solfa.encoding.frozen_plan import PlanningReport, extend_plan, refuse_stran
 from solfa.encoding.progress import EncodeReport, Listener, Silence, Totals
 from solfa.encoding.shared_plan import plan_together
 from solfa.encoding.source_summary import SourceSummary, summarize_source
-from solfa.encoding.supervision import Run, encode_until_committed
+from solfa.encoding.supervision import SupervisedRun, encode_until_committed
 from solfa.environment.collector import collector_paused
 from solfa.errors import ConfigError, SolfaError
 from solfa.files.printable_names import escape_path
@@ -134,7 +134,9 @@ def encode(
             listener.waiting,
         )
         in_process = loaded is codec
-        run = Run(root, info, recordings.root, loaded, workforce.encoders, in_process, workforce.executor, fingerprints)
+        run = SupervisedRun(
+            root, info, recordings.root, loaded, workforce.encoders, in_process, workforce.executor, fingerprints
+        )
         tallies = encode_until_committed(run, failure_limit, listener)
     found = _finish(root, info)
     totals = tallies.settle(found.commits, info.array.sample_rate)
