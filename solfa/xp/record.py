@@ -161,9 +161,15 @@ def no_such_experiment(xps_dir: Path, text: str) -> str:
     names = [folder.name for folder in list_experiments(xps_dir)]
     if not names:
         return f"{text}: there are no experiments in {xps_dir}; train one, or set SOLFA_DORA_DIR to where they are kept"
-    near = get_close_matches(text.removeprefix("//sig/"), names, n=SHOWN, cutoff=0.5)
+    near = similar_experiments(xps_dir, text)
     known = f"did you mean {' or '.join(near)}?" if near else f"the latest are {', '.join(names[:SHOWN])}"
     return f"{text}: no such experiment in {xps_dir}; {known}"
+
+
+def similar_experiments(xps_dir: Path, text: str) -> list[str]:
+    """List the signatures that resemble what was typed, the most similar first."""
+    names = [folder.name for folder in list_experiments(xps_dir)]
+    return get_close_matches(text.removeprefix("//sig/"), names, n=SHOWN, cutoff=0.5)
 
 
 def read_experiment(folder: str | Path) -> ExperimentRecord:
