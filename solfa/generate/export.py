@@ -147,13 +147,14 @@ def _write_card(folder: Path, title: str, name: str | None, trained: Trained, mo
         **{part: f"{told['source']} (sha256 {told['sha256']})" for part, told in others.items() if told},
         **{key: value for key, value in trained.about.items() if str(value) and key not in ("epoch", *ORIGINS)},
     }
-    told = 'text="...", ' if TEXT_KINDS.intersection(info.conditions.values()) else ""
+    reads_text = bool(TEXT_KINDS.intersection(info.conditions.values()))
+    told = 'text="...", ' if reads_text else ""
     loading = f'model = solfa.load_model("{name or title}")'
     write_card(
         folder,
         title=title,
         what=f"{_WHAT.get(info.solver, 'An audio model')}, trained with {trained.about.get(IMPORTED, 'Solfa')}.",
-        tag="text-to-audio",
+        tag="text-to-audio" if reads_text else None,
         facts=facts,
         data_facts=trained.data_facts,
         history=history,
