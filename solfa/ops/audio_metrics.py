@@ -38,12 +38,13 @@ def si_sdr(
     return torch.where(energy == 0.0, math.nan, decibels).float()
 
 
-def mel_distance_db(
+def batch_mel_distance_db(
     estimate: Float[Tensor, "B C N"], target: Float[Tensor, "B C N"], sample_rate: int, floor_db: float = -80.0
 ) -> Float[Tensor, " B"]:
     """Average the difference between two mel spectrograms, in decibels, over each clip's time, bands and channels.
 
-    The floor is relative to the power of a full-scale sine.
+    It gives a number per clip of a batch, on its device; `solfa.evaluate.mel_distance_db` measures one clip without
+    torch, and finds the same. The floor is relative to the power of a full-scale sine.
     """
     check_same_shape(estimate, target)
     # A periodic Hann window of unit energy gives a full-scale sine the power window / 6.
