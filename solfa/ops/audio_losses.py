@@ -150,7 +150,15 @@ def stft_loss(
 
 
 class MelLoss(Config):
-    """Mel powers and their logarithms, with several windows."""
+    """Mel powers and their logarithms, with several windows.
+
+    >>> import torch
+    >>> from solfa.ops import MelLoss
+    >>> audio = torch.sin(torch.arange(4000.0) / 10)[None, None]
+    >>> loss = MelLoss(windows=(256, 512)).build(sample_rate=16_000)
+    >>> loss(audio, audio), loss(audio / 2, audio) > 0
+    (tensor(0.), tensor(True))
+    """
 
     kind: Literal["mel"] = "mel"
     windows: tuple[Window, ...] = Field(default=(64, 128, 256, 512, 1024, 2048), min_length=1)
@@ -175,7 +183,15 @@ class MelLoss(Config):
 
 
 class StftLoss(Config):
-    """Spectral convergence and log magnitudes, with several windows."""
+    """Spectral convergence and log magnitudes, with several windows.
+
+    >>> import torch
+    >>> from solfa.ops import StftLoss
+    >>> audio = torch.sin(torch.arange(4000.0) / 10)[None, None]
+    >>> loss = StftLoss(windows=(256, 512)).build(sample_rate=16_000)
+    >>> loss(audio, audio), loss(audio / 2, audio) > 0.5
+    (tensor(0.), tensor(True))
+    """
 
     kind: Literal["stft"] = "stft"
     windows: tuple[Window, ...] = Field(default=(512, 1024, 2048), min_length=1)
@@ -189,7 +205,13 @@ class StftLoss(Config):
 
 
 class TimeLoss(Config):
-    """Differences between amplitudes."""
+    """Differences between amplitudes.
+
+    >>> import torch
+    >>> from solfa.ops import TimeLoss
+    >>> TimeLoss(order=2).build(sample_rate=16_000)(torch.full((1, 1, 100), 0.5), torch.zeros(1, 1, 100))
+    tensor(0.2500)
+    """
 
     kind: Literal["time"] = "time"
     order: Literal[1, 2] = 1
