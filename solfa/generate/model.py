@@ -346,6 +346,6 @@ def _no_such_model(xps_dir: Path, location: str) -> str:
     """Say where a model was looked for, and what would be found."""
     near = similar_experiments(xps_dir, location)
     ways = ["a signature", "the folder of an experiment or of an exported model", *filter(is_released, BUILT_IN_MODELS)]
-    advice = f"did you mean {' or '.join(near)}?" if near else f"pass {', '.join(ways)} or owner/name on the Hub"
+    advice = f"did you mean {' or '.join(near)}?" if near else f"pass {', '.join(ways)}, or owner/name on the Hub"
     found = f"no such experiment in {xps_dir}, no such folder and no Hub id"
     return f"{location}: expected a model, found {found}; {advice}"
