@@ -23,7 +23,7 @@ from solfa.models import CodecModel, CodecModelConfig, Rvq
 from solfa.models.codec.config import NetworkConfig
 from solfa.nn import SeanetConfig, SpectralConfig
 from solfa.ops import MelLoss, mulaw_decode, si_sdr
-from solfa.ops.audio_metrics import mel_distance_db
+from solfa.ops.audio_metrics import batch_mel_distance_db
 
 RATE, LENGTH, BATCH = 24_000, 24_000, 8
 LEARNING_RATE, WARM_UP = 8e-4, 50
@@ -90,7 +90,7 @@ def learn(config: NetworkConfig, clips: Sequence[Any], seconds: float, num_codeb
             with torch.no_grad():
                 decoded, _ = network(test)
             network.train()
-            distance, ratio = mel_distance_db(decoded, test, RATE).mean(), si_sdr(decoded, test).mean()
+            distance, ratio = batch_mel_distance_db(decoded, test, RATE).mean(), si_sdr(decoded, test).mean()
             states.append(f"{updates:5d} {mel(decoded, test):9.3f} {distance:9.2f} {ratio:8.2f}")
     return states
 

@@ -19,7 +19,7 @@ from solfa.version import __version__
 if TYPE_CHECKING:
     from solfa.codecs.catalogue import load_codec
     from solfa.encoding.api import encode
-    from solfa.evaluate.judging import evaluate
+    from solfa.evaluate.judgement import evaluate
     from solfa.generate.export import export_model
     from solfa.generate.model import load_model
     from solfa.store.dataset import open_dataset
@@ -30,7 +30,7 @@ else:
         {
             "solfa.codecs.catalogue": ["load_codec"],
             "solfa.encoding.api": ["encode"],
-            "solfa.evaluate.judging": ["evaluate"],
+            "solfa.evaluate.judgement": ["evaluate"],
             "solfa.generate.export": ["export_model"],
             "solfa.generate.model": ["load_model"],
             "solfa.store.dataset": ["open_dataset"],

@@ -1,4 +1,5 @@
-"""What modules are called, and how they begin: no name has two meanings, and a first line says what it is for."""
+"""What modules and classes are called, and how modules begin: no name has two meanings, and a first line says what it
+is for."""
 
 import ast
 from collections import Counter
@@ -37,6 +38,26 @@ MEANINGS = {
 def test_a_name_that_occurs_twice_has_one_meaning():
     names = Counter(name.rpartition("/")[2] for name in modules())
     assert {name for name, count in names.items() if count > 1} == MEANINGS.keys()
+
+
+THINGS = {"embedding", "lightning", "listing", "recording", "routing", "sampling", "spelling"}
+"""Words in -ing that are the names of things; Lightning is a library."""
+
+
+def test_a_module_is_called_as_a_thing_and_not_as_what_is_done():
+    last_words = {name.rpartition("/")[2].removesuffix(".py").rpartition("_")[2] for name in modules()}
+    assert {word for word in last_words if word.endswith("ing")} == THINGS
+
+
+def test_a_class_has_a_name_of_its_own():
+    """Except structures of C code, which are called as they are there: a `Linear` or a `Tier`, as a kernel reads it."""
+    names = Counter(
+        node.name
+        for path in modules().values()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, count in names.items() if count > 1} == {"Linear", "Tier"}
 
 
 def test_the_first_line_of_a_module_is_whole():

@@ -15,7 +15,7 @@ import torch
 from solfa.errors import ConfigError
 from solfa.evaluate.perception import SPEECH_RATE, pesq_quality, stoi_intelligibility, visqol
 from solfa.ops import si_sdr
-from solfa.ops.audio_metrics import mel_distance_db
+from solfa.ops.audio_metrics import batch_mel_distance_db
 
 from .clips import SAMPLE_RATE, Mono
 
@@ -80,7 +80,7 @@ def score(reference: Mono, decoded: Mono, decoded_rate: int, *, is_speech: bool)
     return Scores(
         visqol(*_pair(reference, decoded, decoded_rate, SAMPLE_RATE)),
         float(si_sdr(other, one)),
-        float(mel_distance_db(other, one, WAVEFORM_RATE)),
+        float(batch_mel_distance_db(other, one, WAVEFORM_RATE)),
         *(speech_scores(*_pair(reference, decoded, decoded_rate, SPEECH_RATE)) if is_speech else ()),
     )
 

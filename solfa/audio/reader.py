@@ -51,6 +51,13 @@ def read_span(location: Location, info: AudioInfo, start: int, stop: int, sample
 
     N is what `resampled_span` says. Nothing is clamped or normalised. Memory covers the span and a short margin, no
     matter how long the recording is.
+
+    >>> from pathlib import Path
+    >>> from solfa.audio import Location, probe_audio, read_span
+    >>> path = Path("audio/guitar.wav")
+    >>> info = probe_audio(path)
+    >>> read_span(Location(path), info, 0, info.num_samples // 3, sample_rate=24_000, num_channels=1).shape
+    (1, 24000)
     """
     if not 0 <= start < stop <= info.num_samples:
         raise ValueError(f"samples {start}..{stop} are not within the {info.num_samples} samples of the recording")

@@ -22,7 +22,14 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recording of a source, not opened yet."""
+    """One recording of a source, not opened yet.
+
+    >>> from pathlib import Path
+    >>> from solfa.audio import Recording, probe_recording
+    >>> kick = Recording(key="kick", uri="drums/kick.wav", caption="one kick")
+    >>> probe_recording(Path("audio"), kick).num_samples
+    22050
+    """
 
     key: str
     """Unique and stable name: the escaped relative path, or the table's own id. The stem of its clips' ids."""

@@ -11,7 +11,7 @@ from solfa.files.free_folder import expect_no_broken_link
 from solfa.generate.model import Model
 from solfa.generate.request import ClipRequest
 from solfa.spelling import plural
-from solfa.ui.clip_drawing import draw_and_write, refuse_semantics
+from solfa.ui.drawn_clips import draw_and_write, refuse_semantics
 from solfa.ui.partial_clips import PartialSamples, partial_path, refuse_ambiguous
 from solfa.ui.terminal.console import Bar, console, errors, progress_bar, visible
 

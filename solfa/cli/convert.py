@@ -55,7 +55,7 @@ def decode(
 ) -> None:
     """Decode clips to audio files named after their ids; existing files are kept."""
     from solfa.codecs.catalogue import load_codec
-    from solfa.encoding.decoding import decode_dataset
+    from solfa.encoding.decoded_clips import decode_dataset
     from solfa.errors import ConfigError
     from solfa.store.dataset import open_dataset
 

@@ -186,9 +186,9 @@ def inspect(
     ] = None,
     decode: Annotated[bool, typer.Option(help="For the page: decode the clips so you can listen to them.")] = True,
 ) -> None:
-    """Show statistics and some clips of a dataset; on a page, too, if you want to listen to them."""
+    """Show statistics and some clips of a dataset, in the terminal or on a page where you can listen to them."""
     from solfa.codecs.catalogue import load_codec
-    from solfa.encoding.decoding import check_codec, originals
+    from solfa.encoding.decoded_clips import check_codec, originals
     from solfa.errors import ConfigError
     from solfa.store.dataset import open_dataset
     from solfa.ui.html.dataset_page import dataset_page

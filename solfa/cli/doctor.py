@@ -14,7 +14,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor() -> None:
-    """Check the environment: torch, CPU features, audio formats, optional extras."""
+    """Check what this machine can do, and say how to get what is missing: torch, CPU, audio formats, extras, disk."""
     from solfa.environment.doctor import examine
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)

@@ -36,7 +36,9 @@ def duplicates(
     other: Annotated[
         str | None,
         typer.Argument(
-            metavar="OTHER", parser=filled_place, help="Another dataset, to look for copies of DATASET in it."
+            metavar="OTHER",
+            parser=filled_place,
+            help="Another dataset, in which to look for copies of the clips of DATASET.",
         ),
     ] = None,
     page: Annotated[
@@ -47,7 +49,9 @@ def duplicates(
     ] = None,
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", parser=filled_path, help="Write all that was found.", show_default="no"),
+        typer.Option(
+            "--json", metavar="FILE", parser=filled_path, help="Write everything that was found.", show_default="no"
+        ),
     ] = None,
     any_speed: Annotated[
         bool, typer.Option("--any-speed", help="Also find copies up to 3 % faster or slower; takes 13 times as long.")
@@ -79,7 +83,7 @@ def duplicates(
 
 def _decoder(place: str) -> Callable[[str], tuple[Any, int]]:
     from solfa.codecs.catalogue import load_codec
-    from solfa.encoding.decoding import check_codec
+    from solfa.encoding.decoded_clips import check_codec
     from solfa.store.dataset import open_dataset
 
     opened = open_dataset(place, verify="once")
@@ -118,9 +122,9 @@ def fingerprint(
         typer.Option("--trust-code", "--run-python", help="Run the custom_metadata_module that a dataset JSON names."),
     ] = False,
 ) -> None:
-    """Add fingerprints of the content to a dataset that was encoded without; run it again to resume.
+    """Add fingerprints of the content to a dataset that was encoded without them; run it again to resume.
 
-    Nothing that is there is changed, and `solfa duplicates` can then find copies.
+    What is there stays as it is, and `solfa duplicates` can then find copies.
     """
     from solfa.encoding.content_fingerprints import add_fingerprints
 

@@ -55,7 +55,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="kad, fad, fad_infinity, kld, clap, si_sdr, mel, visqol, pesq, stoi, bits; with commas between them.",
+            help="kad, fad, fad_infinity, kld, clap, si_sdr, mel, visqol, pesq, stoi, bits; separated by commas.",
             show_default="those that apply",
         ),
     ] = None,
@@ -65,7 +65,7 @@ def evaluate(
     ] = "musicnn",
     against: Annotated[
         str | None,
-        typer.Option(metavar="SIG|FOLDER|DATASET", help="Another set: is the first one better than this?"),
+        typer.Option(metavar="SIG|FOLDER|DATASET", help="Another set to compare with: is the first one better?"),
     ] = None,
     num_clips: Annotated[int, typer.Option("--num", min=2, help="Clips that a model generates.")] = 64,
     seconds: Annotated[float, typer.Option(min=0.1, help="Length of the clips that a model generates.")] = 10.0,
@@ -89,7 +89,7 @@ def evaluate(
 
     expect_writable(out, "choose another `out`")
 
-    from solfa.evaluate.judging import evaluate as judge
+    from solfa.evaluate.judgement import evaluate as judge
     from solfa.ui.terminal.console import progress_bar
 
     with progress_bar("evaluating", "clips") as bar:

@@ -147,7 +147,11 @@ def generate(
     ] = None,
     grid: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Models of latents: steps even or in log_snr.", show_default="as configured"),
+        typer.Option(
+            metavar="NAME",
+            help="Models of latents: how steps are spaced, even or log_snr.",
+            show_default="as configured",
+        ),
     ] = None,
     window_seconds: Annotated[
         float | None,
@@ -156,7 +160,7 @@ def generate(
     overlap: Annotated[
         float | None,
         typer.Option(
-            help="Models of latents: the share of a window that overlaps the last.", show_default="as configured"
+            help="Models of latents: the share of a window that overlaps the one before.", show_default="as configured"
         ),
     ] = None,
     reject_lowest: Annotated[

@@ -66,7 +66,7 @@ def studio(
         bool, typer.Option("--password", help="Ask for a password, which browsers then have to know.")
     ] = False,
 ) -> None:
-    """Open pages on this machine: hear datasets, watch runs, ask models for clips, compare blind, encode."""
+    """Serve pages to your browser: hear datasets, watch runs, ask models for clips, compare blind, encode."""
     from solfa.environment.teams import load_environment
 
     known = _password() if password else None

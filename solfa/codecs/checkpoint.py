@@ -13,7 +13,7 @@ from solfa.codecs.spec import CodecSpec
 from solfa.errors import ConfigError
 from solfa.files.json_objects import read_object
 from solfa.pretrained.account import check_loaded
-from solfa.pretrained.hub import Wanted, find_config, local_directory, quiet_loading, unreachable
+from solfa.pretrained.hub import HubFiles, find_config, local_directory, quiet_loading, unreachable
 from solfa.pretrained.tensors import TensorFiles
 
 _WHAT = "codec {}: the Hub model"
@@ -84,7 +84,7 @@ def _whole(checkpoint: Checkpoint) -> dict[str, Any]:
     directory, subfolder = checkpoint.location, checkpoint.subfolder
     if not isinstance(directory, Path):
         weights = tuple(posixpath.join(subfolder, pattern) for pattern in _WEIGHTS)
-        wanted = Wanted(weights, (posixpath.join(subfolder, "*.json"),))
+        wanted = HubFiles(weights, (posixpath.join(subfolder, "*.json"),))
         directory = local_directory(directory, what=_WHAT.format(checkpoint.name), wanted=wanted)
     return {"pretrained_model_name_or_path": directory, **({"subfolder": subfolder} if subfolder else {})}
 

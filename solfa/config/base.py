@@ -41,7 +41,14 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 def parse_config(model: type[C], values: Mapping[str, Any], where: str) -> C:
-    """Validate `values`; an error is one sentence that begins with `where`."""
+    """Validate `values`; an error is one sentence that begins with `where`.
+
+    >>> from solfa.config import parse_config
+    >>> from solfa.data import Crop
+    >>> parse_config(Crop, {"kind": "crop", "num_frames": 50, "batch_size": 0}, "data.yaml")
+    Traceback (most recent call last):
+    solfa.errors.ConfigError: data.yaml: batch_size: Input should be greater than 0, found 0
+    """
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:

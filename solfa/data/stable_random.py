@@ -26,13 +26,6 @@ def _content(*parts: str | int) -> bytes:
     return "".join(f"{len(text)}:{text}" for text in texts).encode("utf-8", "surrogatepass")
 
 
-def crop_start(seed: int, epoch: int, clip_id: str, slack: int) -> int:
-    """Draw the first frame of a clip's crop, uniformly from 0 to `slack` inclusive."""
-    # A whole generator for one number would cost 18 us per clip, as much as reading it; the hash alone costs 1.
-    bits = stable_key("crop", seed, epoch, clip_id) >> 64
-    return bits * (slack + 1) >> 64
-
-
 @lru_cache(maxsize=4)
 def crop_prefix(seed: int, epoch: int) -> bytes:
     """Return what is hashed before the id of a clip to draw the first frame of its crop."""
@@ -42,7 +35,11 @@ def crop_prefix(seed: int, epoch: int) -> bytes:
 def crop_starts(
     seed: int, epoch: int, clip_ids: Sequence[str], slacks: Int64[np.ndarray, "G"]
 ) -> Int64[np.ndarray, "G"]:
-    """Draw the first frames of the crops of many clips, each as `crop_start` draws it."""
+    """Draw the first frame of each clip's crop, uniformly from 0 to its slack inclusive: `key * (slack + 1) >> 64`.
+
+    `key` is the upper half of `stable_key("crop", seed, epoch, clip_id)`.
+    """
+    # A whole generator for one number would cost 18 us per clip, as much as reading it; the hash alone costs 1.
     begun, keys = hashlib.blake2b(crop_prefix(seed, epoch), digest_size=KEY_BYTES), []
     for clip_id in clip_ids:
         key = begun.copy()

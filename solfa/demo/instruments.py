@@ -47,6 +47,12 @@ def pluck(
 
     The loop filter has three taps, so its delay can be fractional and the string is in tune at any rate.
     `ring_seconds` is the time to fall by 60 dB; a larger `softness` is a rounder plectrum.
+
+    >>> import numpy as np
+    >>> from solfa.demo import hertz, pluck
+    >>> string = pluck(hertz(57), 1.0, 8_000, np.random.default_rng(0))
+    >>> int(np.abs(np.fft.rfft(string)).argmax()) % 220  # a harmonic of 220 Hz, in bins of 1 Hz
+    0
     """
     period = sample_rate / frequency_hz
     whole = int(period - 0.5)
@@ -74,7 +80,14 @@ def _plectrum(num_samples: int, softness: int, rng: np.random.Generator) -> Soun
 def tone(
     frequency_hz: float | Sound, num_samples: int, sample_rate: int, harmonics: Sequence[float], *, phase: float = 0.0
 ) -> Sound:
-    """Play harmonics of the given strengths on a frequency (a number, or one value per sample)."""
+    """Play harmonics of the given strengths on a frequency (a number, or one value per sample).
+
+    >>> import numpy as np
+    >>> from solfa.demo import tone
+    >>> sound = tone(100.0, 8_000, 8_000, harmonics=[1.0, 0.0, 0.5])
+    >>> np.flatnonzero(np.abs(np.fft.rfft(sound)) > 100)  # the first harmonic, and the third
+    array([100, 300])
+    """
     spectrum = np.zeros(_TABLE_SIZE // 2 + 1, np.complex128)
     spectrum[1 : len(harmonics) + 1] = -0.5j * _TABLE_SIZE * np.asarray(harmonics)
     cycle = np.fft.irfft(spectrum, _TABLE_SIZE)
@@ -101,7 +114,13 @@ def pad(
 
 
 def kick(sample_rate: int) -> Sound:
-    """Strike a bass drum: a sine that falls from 160 to 48 Hz."""
+    """Strike a bass drum: a sine that falls from 160 to 48 Hz.
+
+    >>> from solfa.demo import kick
+    >>> sound = kick(8_000)
+    >>> len(sound) / 8_000, bool(abs(sound[:800]).max() > 10 * abs(sound[-800:]).max())
+    (0.45, True)
+    """
     time = np.arange(round(0.45 * sample_rate)) / sample_rate
     frequency = 48.0 + 112.0 * np.exp(-time / 0.03)
     body = np.sin(2.0 * np.pi * np.cumsum(frequency) / sample_rate) * np.exp(-time / 0.12)
@@ -109,7 +128,14 @@ def kick(sample_rate: int) -> Sound:
 
 
 def snare(sample_rate: int, rng: np.random.Generator) -> Sound:
-    """Strike a snare drum: two skin modes and the rattle of the wires."""
+    """Strike a snare drum: two skin modes and the rattle of the wires.
+
+    >>> import numpy as np
+    >>> from solfa.demo import snare
+    >>> one, other = (snare(8_000, np.random.default_rng(seed)) for seed in (0, 1))
+    >>> len(one) / 8_000, np.array_equal(one, other)  # no two strokes are the same
+    (0.3, False)
+    """
     time = np.arange(round(0.3 * sample_rate)) / sample_rate
     skin = (np.sin(2.0 * np.pi * 185.0 * time) + 0.6 * np.sin(2.0 * np.pi * 330.0 * time)) * np.exp(-time / 0.05)
     wires = np.diff(rng.standard_normal(len(time) + 1)) * np.exp(-time / 0.07)
@@ -117,7 +143,14 @@ def snare(sample_rate: int, rng: np.random.Generator) -> Sound:
 
 
 def hat(sample_rate: int, rng: np.random.Generator, *, ring_seconds: float = 0.03) -> Sound:
-    """Tap a hi-hat: noise whose low end is removed by differencing."""
+    """Tap a hi-hat: noise whose low end is removed by differencing.
+
+    >>> import numpy as np
+    >>> from solfa.demo import hat
+    >>> closed, opened = (hat(8_000, np.random.default_rng(0), ring_seconds=seconds) for seconds in (0.03, 0.12))
+    >>> len(closed) / 8_000, len(opened) / 8_000
+    (0.24, 0.96)
+    """
     time = np.arange(round(8 * ring_seconds * sample_rate)) / sample_rate
     noise = np.diff(rng.standard_normal(len(time) + 3), 3) * np.exp(-time / ring_seconds)
     return faded(0.05 * noise, sample_rate, in_seconds=0.001, out_seconds=0.02)
@@ -187,7 +220,13 @@ def _through_tract(source: Sound, position: Sound, vowels: Sequence[str], sample
 
 
 def faded(sound: Sound, sample_rate: int, *, in_seconds: float, out_seconds: float) -> Sound:
-    """Fade in and out along a cosine, so that nothing clicks."""
+    """Fade in and out along a cosine, so that nothing clicks.
+
+    >>> import numpy as np
+    >>> from solfa.demo import faded
+    >>> faded(np.ones(8), sample_rate=4, in_seconds=1.0, out_seconds=0.0).round(2)
+    array([0.  , 0.15, 0.5 , 0.85, 1.  , 1.  , 1.  , 1.  ])
+    """
     num_samples = sound.shape[-1]
     rise = min(num_samples // 2, round(in_seconds * sample_rate))
     fall = min(num_samples // 2, round(out_seconds * sample_rate))
@@ -200,7 +239,14 @@ def faded(sound: Sound, sample_rate: int, *, in_seconds: float, out_seconds: flo
 def add_at(
     mix: Sound, sound: Sound, start_seconds: float, sample_rate: int, *, gain: float = 1.0, pan: float = 0.0
 ) -> None:
-    """Add a sound `[N]` to a mix `[C, N]` in place, cut off at the mix's end; `pan` is -1 (left) to 1 (right)."""
+    """Add a sound `[N]` to a mix `[C, N]` in place, cut off at the mix's end; `pan` is -1 (left) to 1 (right).
+
+    >>> from solfa.demo import add_at, kick, silence
+    >>> mix = silence(2.0, sample_rate=8_000, num_channels=2)
+    >>> add_at(mix, kick(8_000), start_seconds=0.5, sample_rate=8_000, pan=-1.0)
+    >>> bool(mix[0, 4_000:].any()), bool(mix[0, :4_000].any()), round(float(abs(mix[1]).max()), 6)
+    (True, False, 0.0)
+    """
     start = round(start_seconds * sample_rate)
     length = min(len(sound), mix.shape[1] - start)
     if length <= 0:
@@ -239,7 +285,13 @@ def convolved(sound: Sound, response: Sound) -> Sound:
 
 
 def master(mix: Sound, sample_rate: int, *, peak: float = 0.7) -> NDArray[np.float32]:
-    """Finish a mix: remove the offset, silence the first and last sample, and set the peak."""
+    """Finish a mix: remove the offset, silence the first and last sample, and set the peak.
+
+    >>> from solfa.demo import kick, master
+    >>> mix = master(kick(8_000)[None], 8_000, peak=0.5)
+    >>> mix.dtype, float(abs(mix).max()), float(abs(mix[0, -1]))
+    (dtype('float32'), 0.5, 0.0)
+    """
     centred = mix - mix.mean(axis=1, keepdims=True)
     finished = faded(centred, sample_rate, in_seconds=0.002, out_seconds=0.03)
     return np.asarray(finished * (peak / np.abs(finished).max()), np.float32)

@@ -11,7 +11,12 @@ from solfa.demo.instruments import Sound, add_at, hat, hertz, in_room, kick, pad
 
 
 def silence(seconds: float, sample_rate: int, num_channels: int) -> Sound:
-    """Return an empty mix."""
+    """Return an empty mix.
+
+    >>> from solfa.demo import silence
+    >>> silence(1.5, sample_rate=8_000, num_channels=2).shape
+    (2, 12000)
+    """
     return np.zeros((num_channels, round(seconds * sample_rate)))
 
 
@@ -26,7 +31,15 @@ def arpeggio(
     softness: int = 3,
     beats_per_chord: int = 8,
 ) -> Sound:
-    """Pluck chords note by note, up and down; the last second only rings out."""
+    """Pluck chords note by note, up and down; the last second only rings out.
+
+    >>> import numpy as np
+    >>> from solfa.demo import arpeggio
+    >>> chords = [[57, 60, 64], [53, 57, 60]]  # A minor, F major
+    >>> mix = arpeggio(chords, 3.0, 8_000, 2, np.random.default_rng(0))
+    >>> mix.shape, bool(abs(mix[:, -800:]).max() < abs(mix).max())
+    ((2, 24000), True)
+    """
     mix = silence(seconds, sample_rate, num_channels)
     for beat in range(max(1, int((seconds - 1.0) / beat_seconds))):
         chord = chords[beat // beats_per_chord % len(chords)]
@@ -62,7 +75,13 @@ def progression(
     *,
     warmth: float = 1.6,
 ) -> Sound:
-    """Hold chords one after the other, each slightly overlapping the next; the last second is reverberation."""
+    """Hold chords one after the other, each slightly overlapping the next; the last second is reverberation.
+
+    >>> import numpy as np
+    >>> from solfa.demo import progression
+    >>> progression([[57, 60, 64], [53, 57, 60]], 2.0, 8_000, 2, np.random.default_rng(0)).shape
+    (2, 16000)
+    """
     mix = silence(seconds, sample_rate, num_channels)
     each = (seconds - 1.0) / len(chords)
     for number, chord in enumerate(chords):
@@ -81,7 +100,14 @@ def beat(
     num_channels: int,
     rng: np.random.Generator,
 ) -> Sound:
-    """Play a bar of sixteenths again and again: `k` kick, `s` snare, `h` closed hat, `o` open hat, `.` rest."""
+    """Play a bar of sixteenths again and again: `k` kick, `s` snare, `h` closed hat, `o` open hat, `.` rest.
+
+    >>> import numpy as np
+    >>> from solfa.demo import beat
+    >>> bar = ["k...k...k...k...", "....s.......s...", "h.h.h.h.h.h.h.ho"]
+    >>> beat(bar, 120, seconds=2.0, sample_rate=8_000, num_channels=1, rng=np.random.default_rng(0)).shape
+    (1, 16000)
+    """
     mix = silence(seconds, sample_rate, num_channels)
     step = 60.0 / beats_per_minute / 4.0
     for number in range(int(seconds / step)):
@@ -99,7 +125,13 @@ def beat(
 
 
 def speech(syllables: str, notes: Sequence[float], seconds: float, sample_rate: int, rng: np.random.Generator) -> Sound:
-    """Say something that has vowels, a melody and no meaning."""
+    """Say something that has vowels, a melody and no meaning.
+
+    >>> import numpy as np
+    >>> from solfa.demo import speech
+    >>> speech("ha e o", [50, 52, 48], 1.0, 8_000, np.random.default_rng(0)).shape
+    (1, 8000)
+    """
     mix = silence(seconds, sample_rate, num_channels=1)
     add_at(mix, voice(syllables.split(), notes, seconds - 0.2, sample_rate, rng), 0.05, sample_rate)
     return in_room(mix, sample_rate, rng, wet=0.06, seconds=0.4)
@@ -113,7 +145,13 @@ def choir(
     num_channels: int,
     rng: np.random.Generator,
 ) -> Sound:
-    """Sing chords in parts, one singer per part, gliding from vowel to vowel; the last second is reverberation."""
+    """Sing chords in parts, one singer per part, gliding from vowel to vowel; the last second is reverberation.
+
+    >>> import numpy as np
+    >>> from solfa.demo import choir
+    >>> choir("a o", [[57, 60, 64], [53, 57, 60]], 2.0, 8_000, 2, np.random.default_rng(0)).shape
+    (2, 16000)
+    """
     mix = silence(seconds, sample_rate, num_channels)
     parts = list(zip(*chords, strict=True))
     for place, part in enumerate(parts):

@@ -11,7 +11,7 @@ from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.demo.collection import write_demo_collection
 from solfa.demo.music import write_music
 from solfa.encoding.api import encode
-from solfa.encoding.decoding import decode_dataset, originals
+from solfa.encoding.decoded_clips import decode_dataset, originals
 from solfa.encoding.progress import EncodeReport, Listener
 from solfa.evaluate.reconstruction import mel_distance_db, signal_to_noise_db
 from solfa.files.free_folder import expect_free

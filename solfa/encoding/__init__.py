@@ -7,7 +7,7 @@ from solfa.lazy_names import lazy_names
 if TYPE_CHECKING:
     from solfa.encoding.api import encode
     from solfa.encoding.content_fingerprints import FingerprintReport, add_fingerprints
-    from solfa.encoding.decoding import DecodeReport, decode_dataset
+    from solfa.encoding.decoded_clips import DecodeReport, decode_dataset
     from solfa.encoding.legacy_import import ArrayFacts, ImportReport, import_legacy
     from solfa.encoding.precision_trial import PrecisionTrial, try_precision
     from solfa.encoding.progress import EncodeReport, Listener, Totals
@@ -17,7 +17,7 @@ else:
         __name__,
         {
             "solfa.encoding.api": ["encode"],
-            "solfa.encoding.decoding": ["DecodeReport", "decode_dataset"],
+            "solfa.encoding.decoded_clips": ["DecodeReport", "decode_dataset"],
             "solfa.encoding.content_fingerprints": ["FingerprintReport", "add_fingerprints"],
             "solfa.encoding.legacy_import": ["ArrayFacts", "ImportReport", "import_legacy"],
             "solfa.encoding.precision_trial": ["PrecisionTrial", "try_precision"],

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
 from solfa.audio.sources.dataset_config import heard_by
-from solfa.audio.sources.peeked import PeekedSource
+from solfa.audio.sources.peeked_source import PeekedSource
+from solfa.codecs.codec_memory import CodecFacts, CodecMemory
 from solfa.codecs.default_name import DEFAULT_CODEC
-from solfa.codecs.remembered import CodecFacts, CodecMemory
 from solfa.config import parse_config
 from solfa.encoding.executors.executor_choice import ExecutorName, choose_workforce
 from solfa.encoding.failure_limit import FailureLimit
@@ -28,9 +28,9 @@ from solfa.encoding.fingerprint import (
 )
 from solfa.encoding.frozen_plan import PlanningReport, extend_plan, refuse_strangers_to_come
 from solfa.encoding.progress import EncodeReport, Listener, Silence, Totals
-from solfa.encoding.shared_planning import plan_together
+from solfa.encoding.shared_plan import plan_together
 from solfa.encoding.source_summary import SourceSummary, summarize_source
-from solfa.encoding.supervision import Run, encode_until_committed
+from solfa.encoding.supervision import SupervisedRun, encode_until_committed
 from solfa.environment.collector import collector_paused
 from solfa.errors import ConfigError, SolfaError
 from solfa.files.printable_names import escape_path
@@ -134,7 +134,9 @@ def encode(
             listener.waiting,
         )
         in_process = loaded is codec
-        run = Run(root, info, recordings.root, loaded, workforce.encoders, in_process, workforce.executor, fingerprints)
+        run = SupervisedRun(
+            root, info, recordings.root, loaded, workforce.encoders, in_process, workforce.executor, fingerprints
+        )
         tallies = encode_until_committed(run, failure_limit, listener)
     found = _finish(root, info)
     totals = tallies.settle(found.commits, info.array.sample_rate)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from solfa.codecs.remembered import CodecFacts
+from solfa.codecs.codec_memory import CodecFacts
 from solfa.config import Config
 from solfa.errors import ConfigError
 from solfa.store.schema import ArraySpec, DatasetInfo, DType

@@ -8,7 +8,7 @@ from solfa.audio.probe import probe_recording
 from solfa.audio.recording import AudioInfo, AudioSource, Recording
 from solfa.encoding.coverage import Span, held_share, told_span
 from solfa.encoding.recording_index import RecordingIndex, attach
-from solfa.store.legacy.exported import ExportedClips
+from solfa.store.legacy.exported_folder import ExportedClips
 from solfa.store.legacy.found_clips import LegacyClips
 from solfa.store.schema import ArraySpec
 from solfa.store.shard_reader import FailedClip

@@ -24,7 +24,7 @@ from solfa.files.stores.place import Place, read_place
 from solfa.store.array_dataset import append_arrays
 from solfa.store.layout import expect_new_dataset, expect_real_folders, is_dataset, read_info
 from solfa.store.legacy.detection import open_legacy
-from solfa.store.legacy.exported import ExportedClips
+from solfa.store.legacy.exported_folder import ExportedClips
 from solfa.store.legacy.found_clips import ArrayLayout, LegacyClips
 from solfa.store.schema import ArraySpec, DatasetInfo, DType
 from solfa.store.shard_reader import FailedClip
@@ -82,6 +82,13 @@ def import_legacy(
     from: it provides keys, captions and metadata. Clips that cannot be read are kept as failed clips, which encoding
     does not retry, unless `leave_out_failed`. `leave_out_unmatched` leaves out what matches no recording of `source`.
     A `custom_metadata_module` of the source runs only with `trust_code`.
+
+    >>> import solfa
+    >>> from solfa.encoding import import_legacy
+    >>> from solfa.store import ExportFormat, export_dataset
+    >>> _ = export_dataset(solfa.open_dataset("music.solfa"), "arrays/", ExportFormat.NPY)
+    >>> import_legacy("arrays/", "again.solfa").num_clips
+    7
     """
     root, found = read_place(dest), open_legacy(Path(legacy), layout)
     if isinstance(found, ExportedClips):

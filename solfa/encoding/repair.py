@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
-from solfa.audio.sources.peeked import PeekedSource
+from solfa.audio.sources.peeked_source import PeekedSource
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.protocol import Codec
 from solfa.encoding.api import settle_info
@@ -19,7 +19,7 @@ from solfa.encoding.frozen_plan import refuse_strangers
 from solfa.encoding.placement import Encoders
 from solfa.encoding.progress import Listener, Silence
 from solfa.encoding.repair_bench import Bench
-from solfa.encoding.supervision import Run
+from solfa.encoding.supervision import SupervisedRun
 from solfa.errors import ConfigError, StoreError
 from solfa.files.stores.place import Place, read_place
 from solfa.store.gc import expect_nobody_at_work
@@ -119,7 +119,7 @@ def _begin(
     num_workers: int | None,
     num_encoders: int | None,
     bench: Path,
-) -> Run:
+) -> SupervisedRun:
     """Load what it takes to encode the lost shards; whatever is not as it was is an error."""
     source = PeekedSource(opened())
     refuse_strangers(root, source, lost)
@@ -128,7 +128,7 @@ def _begin(
     chosen = read_info(root).codec if codec is None else codec
     loaded = load_codec(chosen) if isinstance(chosen, str | Path) else chosen
     info = settle_info(root, source, loaded, encoders.device)
-    return Run(bench, info, source.root, loaded, encoders, in_process=loaded is codec)
+    return SupervisedRun(bench, info, source.root, loaded, encoders, in_process=loaded is codec)
 
 
 def _with_reasons(problems: list[Problem], reasons: Mapping[int, str]) -> Iterator[Problem]:

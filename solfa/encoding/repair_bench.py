@@ -12,7 +12,7 @@ from pathlib import Path
 
 from solfa.encoding.failure_limit import FailureLimit
 from solfa.encoding.progress import Listener, Totals
-from solfa.encoding.supervision import Run, encode_until_committed
+from solfa.encoding.supervision import SupervisedRun, encode_until_committed
 from solfa.errors import Interrupted, SolfaError, StoreError
 from solfa.files.stores.place import Place, store_at
 from solfa.store.layout import (
@@ -42,7 +42,7 @@ class Bench:
         self.reasons = {shard: reason for shard, plan in lost.items() if (reason := _never_encoded(root, plan))}
         self._left = set(lost) - self.reasons.keys()
 
-    def encode(self, begin: Callable[[Path], Run]) -> None:
+    def encode(self, begin: Callable[[Path], SupervisedRun]) -> None:
         """Encode the shards and put them in place; an error that concerns all of them is the reason for each."""
         with self._leased(), _folder(self._root) as folder:
             self._folder = folder

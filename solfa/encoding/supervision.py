@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from solfa.codecs.remembered import CodecFacts
+from solfa.codecs.codec_memory import CodecFacts
 from solfa.encoding.executors.local_executor import LocalExecutor
 from solfa.encoding.executors.protocol import Executor
 from solfa.encoding.failure_limit import FailureLimit
@@ -30,7 +30,7 @@ LOOK_SECONDS, LOOK_SHARE = 1.0, 0.02
 
 
 @dataclass(frozen=True)
-class Run:
+class SupervisedRun:
     """What stays the same while a dataset is being encoded."""
 
     root: Place
@@ -63,7 +63,7 @@ class Run:
         )
 
 
-def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: Listener) -> ShardTallies:
+def encode_until_committed(run: SupervisedRun, failure_limit: FailureLimit, listener: Listener) -> ShardTallies:
     """Encode what is missing; wait for shards that others have taken, and take over those they give up."""
     planned = list_shards(run.root)
     missing = _missing(run.root, planned)
@@ -88,7 +88,9 @@ def encode_until_committed(run: Run, failure_limit: FailureLimit, listener: List
 class Watch:
     """Sums up what encoders report, shows it to a listener, and stops a run in which too much fails."""
 
-    def __init__(self, run: Run, missing: list[ShardOfPlan], failure_limit: FailureLimit, listener: Listener) -> None:
+    def __init__(
+        self, run: SupervisedRun, missing: list[ShardOfPlan], failure_limit: FailureLimit, listener: Listener
+    ) -> None:
         self.tallies = ShardTallies()
         self._run, self._missing = run, missing
         self._listener, self._limit = listener, failure_limit
@@ -122,7 +124,7 @@ class Watch:
         return over
 
 
-def _encode_here(run: Run, watch: Watch) -> None:
+def _encode_here(run: SupervisedRun, watch: Watch) -> None:
     from solfa.codecs.protocol import is_pointwise  # here, because torch takes longer to import than all the rest
     from solfa.encoding.shard_pipeline import encode_claims
 

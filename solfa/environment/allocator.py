@@ -26,6 +26,11 @@ def worker_environment(base: Mapping[str, str], *, one_thread: bool = False, bf1
     A variable in `base` is never changed, except that a `GLIBC_TUNABLES` that does not mention huge pages gets them
     added. On systems other than Linux with glibc, memory is left alone. Whether bf16 works is only probed, which takes
     seconds, if it will be used.
+
+    >>> from solfa.environment import worker_environment
+    >>> added = worker_environment({"HOME": "/home/ada"}, one_thread=True)
+    >>> added["HOME"], added["OMP_NUM_THREADS"]
+    ('/home/ada', '1')
     """
     unsafe_bf16 = bf16 and "ONEDNN_MAX_CPU_ISA" not in base and advertises_amx() and not probe_bf16()
     return add_settings(base, glibc=runs_on_glibc(), one_thread=one_thread, unsafe_bf16=unsafe_bf16)

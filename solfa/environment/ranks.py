@@ -69,6 +69,10 @@ def usable_cores(environment: Mapping[str, str] = os.environ) -> int:
     """Count the cores this process may use, which in a container or a job are fewer than the machine has.
 
     Clusters that do not bind tasks to cores let every task see all; what Slurm gave to this one counts all the same.
+
+    >>> from solfa.environment import usable_cores
+    >>> usable_cores({"SLURM_CPUS_ON_NODE": "1"})
+    1
     """
     if hasattr(os, "sched_getaffinity"):
         bound = len(os.sched_getaffinity(0))

@@ -40,7 +40,7 @@ else:
         },
     )
 
-callable_package(__name__, "solfa.evaluate.judging", "evaluate")
+callable_package(__name__, "solfa.evaluate.judgement", "evaluate")
 
 __all__ = [
     "ClipFacts",

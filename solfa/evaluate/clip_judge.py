@@ -16,7 +16,7 @@ from solfa.solvers.judge import ClipPairs
 # What judges is imported when somebody asks it: a run begins sooner without it.
 if TYPE_CHECKING:
     from solfa.codecs.embedders.protocol import Embedder
-    from solfa.evaluate.embedded import EmbeddedSet
+    from solfa.evaluate.embedding_cache import EmbeddedSet
     from solfa.evaluate.measures import Measure
 
 
@@ -64,7 +64,7 @@ class ClipJudge:
 
 def embed_clips(clips: Sequence[GeneratedClip], embedder: "Embedder") -> "EmbeddedSet":
     """Embed clips in memory, in their order."""
-    from solfa.evaluate.embedded import EmbeddedSet
+    from solfa.evaluate.embedding_cache import EmbeddedSet
 
     rows = [_embed(clip, embedder) for clip in clips]
     joined = np.concatenate(rows).astype(np.float64)

@@ -21,7 +21,7 @@ from solfa.audio.sources.choice import open_source
 from solfa.audio.writer import write_audio
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.spec import parse_spec
-from solfa.encoding.decoding import decode_dataset
+from solfa.encoding.decoded_clips import decode_dataset
 from solfa.files.cache_folder import cache_folder
 from solfa.files.digest import value_sha256
 from solfa.files.id_names import tree_name

@@ -12,7 +12,7 @@ from solfa.audio.reader import read_span
 from solfa.audio.recording import AudioSource
 from solfa.audio.sources.location import locate_recording
 from solfa.evaluate.perception import SPEECH_RATE, VISQOL_RATE, pesq_quality, stoi_intelligibility, visqol
-from solfa.ops.audio_metrics import mel_distance_db, si_sdr
+from solfa.ops.audio_metrics import batch_mel_distance_db, si_sdr
 
 WAVEFORM_RATE = 24_000
 LENGTH_TOLERANCE_SECONDS = 0.1
@@ -37,7 +37,7 @@ def _si_sdr(original: Mono, copy: Mono) -> float:
 
 def _mel(original: Mono, copy: Mono) -> float:
     one, other = (torch.from_numpy(sound)[None, None] for sound in (copy, original))
-    return float(mel_distance_db(one, other, WAVEFORM_RATE))
+    return float(batch_mel_distance_db(one, other, WAVEFORM_RATE))
 
 
 COPY_MEASURES: Mapping[str, CopyMeasure] = {

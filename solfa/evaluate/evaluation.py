@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from solfa.evaluate.embedded import FellOut
+from solfa.evaluate.embedding_cache import FellOut
 from solfa.evaluate.measures import Difference, Measure, finite
 from solfa.files.whole_files import replace_atomically
 from solfa.version import __version__

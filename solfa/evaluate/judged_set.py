@@ -16,7 +16,7 @@ from solfa.errors import ConfigError
 from solfa.evaluate.clip_faults import clip_facts
 from solfa.evaluate.clip_sets import ClipSet, Judged, of_clips, of_dataset, of_model, open_place
 from solfa.evaluate.copies import COPY_MEASURES, Sounds, copy_bounds, copy_scores
-from solfa.evaluate.embedded import Crew, EmbeddedSet, FellOut, embed
+from solfa.evaluate.embedding_cache import Crew, EmbeddedSet, FellOut, embed
 from solfa.evaluate.evaluation import ClipScore, Evaluation
 from solfa.evaluate.measures import (
     Measure,
@@ -27,7 +27,7 @@ from solfa.evaluate.measures import (
     measure_kad,
     measure_kld,
 )
-from solfa.evaluate.memorised import with_nearest
+from solfa.evaluate.memorisation import with_nearest
 from solfa.evaluate.model_bits import model_bits
 from solfa.files.stores.place import read_place
 from solfa.generate.model import Model, load_model

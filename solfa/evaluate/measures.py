@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solfa.evaluate.embedded import EmbeddedSet
+from solfa.evaluate.embedding_cache import EmbeddedSet
 from solfa.ops.embedding_distances import (
     KAD_SCALE,
     KernelSums,

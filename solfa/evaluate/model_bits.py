@@ -26,7 +26,7 @@ from solfa.generate.latent_likelihood import LATENT_STEP, latent_bits, round_lat
 from solfa.generate.latent_model import LatentModel
 from solfa.generate.model import Model
 from solfa.models.conditioners.set import TEXT_KINDS
-from solfa.ops.audio_metrics import mel_distance_db, si_sdr
+from solfa.ops.audio_metrics import batch_mel_distance_db, si_sdr
 
 
 class ClipBits(NamedTuple):
@@ -96,6 +96,6 @@ def clip_bits(model: Model, audio: Tensor, text: str | None, seed: int) -> ClipB
         bits,
         error,
         audio.shape[1] / codec.sample_rate,
-        float(mel_distance_db(decoded, audio[None], codec.sample_rate)),
+        float(batch_mel_distance_db(decoded, audio[None], codec.sample_rate)),
         float(si_sdr(decoded.flatten(1), audio[None].flatten(1))),
     )

@@ -108,6 +108,13 @@ def latent_statistics(arrays: Iterable[NDArray[Any]]) -> LatentStatistics:
 
     Blocks are merged with the update of Chan, Golub & LeVeque (1979), which stays accurate where a sum of squares
     would cancel.
+
+    >>> import numpy as np
+    >>> from solfa.evaluate import latent_statistics
+    >>> clips = [np.array([[0.0, 1.0], [2.0, 1.0]]), np.array([[4.0, 1.0]])]  # [T, Z] each
+    >>> statistics = latent_statistics(clips)
+    >>> statistics.mean, statistics.maximum
+    (array([2., 1.]), array([4., 1.]))
     """
     total: _Moments | None = None
     nonfinite: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -182,7 +189,13 @@ def _blocks(arrays: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
 
 
 def length_histogram(seconds: NDArray[np.float64], max_bins: int = 40) -> LengthHistogram:
-    """Sort lengths into at most `max_bins` bins of a round width (1, 2 or 5 times a power of ten), from zero."""
+    """Sort lengths into at most `max_bins` bins of a round width (1, 2 or 5 times a power of ten), from zero.
+
+    >>> import numpy as np
+    >>> from solfa.evaluate import length_histogram
+    >>> length_histogram(np.array([1.0, 2.5, 2.9, 7.0]), max_bins=5)
+    LengthHistogram(edges_seconds=array([0., 2., 4., 6., 8.]), counts=array([1, 2, 0, 1]))
+    """
     lengths = np.asarray(seconds, np.float64)
     if not lengths.size or not lengths.max() > 0:
         return LengthHistogram(np.array([0.0, 1.0]), np.array([lengths.size], np.int64))

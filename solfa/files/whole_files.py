@@ -72,7 +72,14 @@ def remove_files(folder: Path, names: Iterable[str]) -> None:
 
 
 def temporary_path(root: Path, name: str) -> Path:
-    """Name a file under `root` that nobody else uses and that readers ignore."""
+    """Name a file under `root` that nobody else uses and that readers ignore.
+
+    >>> from pathlib import Path
+    >>> from solfa.files import temporary_path
+    >>> one, other = temporary_path(Path("shared"), "codes.bin"), temporary_path(Path("shared"), "codes.bin")
+    >>> one.parent == other.parent, one.name == other.name
+    (True, False)
+    """
     folder = root / TEMPORARY
     expect_real_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -128,7 +135,16 @@ def link_once(temporary: Path, final: Path) -> bool:
 
 
 def create_once(root: Path, final: Path, content: bytes) -> bool:
-    """Create `final` with `content`, atomically; return False if it already exists."""
+    """Create `final` with `content`, atomically; return False if it already exists.
+
+    >>> from pathlib import Path
+    >>> from solfa.files import create_once
+    >>> root = Path("shared")
+    >>> create_once(root, root / "owner", b"me"), create_once(root, root / "owner", b"you")
+    (True, False)
+    >>> (root / "owner").read_text()
+    'me'
+    """
     if final.exists():
         return False
     temporary = temporary_path(root, final.name)
@@ -153,8 +169,12 @@ def put_in_place(temporary: Path, final: Path) -> None:
 def replace_atomically(path: str | Path, content: bytes) -> None:
     """Write a file that may be rewritten later, never leaving a partial one under its name.
 
+    >>> from pathlib import Path
     >>> from solfa.files import replace_atomically
+    >>> replace_atomically("notes.json", b"[]")
     >>> replace_atomically("notes.json", b"{}")
+    >>> Path("notes.json").read_text()
+    '{}'
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,14 @@ RANK = "rank-"
 
 @dataclass(frozen=True, eq=False)
 class GeneratedClip:
-    """Audio that a model generated: `[C, N]` floats with full scale at 1."""
+    """Audio that a model generated: `[C, N]` floats with full scale at 1.
+
+    >>> import torch
+    >>> from solfa.generate import GeneratedClip
+    >>> clip = GeneratedClip("piano", torch.zeros(1, 24_000), sample_rate=24_000, rank="1")
+    >>> clip.file_name, clip.samples().shape
+    ('rank-1-piano', (1, 24000))
+    """
 
     name: str
     audio: Tensor | NDArray[Any]

@@ -99,7 +99,15 @@ def _with_merged_weights(trained: Trained, model: Model) -> Trained:
 
 
 def export_as_musicgen(location: str | Path, directory: str | Path, source: str | None = None) -> str:
-    """Write a language model as a MusicGen checkpoint of transformers: the decoder, or all of `source` around it."""
+    """Write a language model as a MusicGen checkpoint of transformers: the decoder, or all of `source` around it.
+
+    >>> from pathlib import Path
+    >>> from solfa.generate import export_as_musicgen
+    >>> print(export_as_musicgen("899630c8", "musicgen"))
+    a MusicgenForCausalLM
+    >>> sorted(path.name for path in Path("musicgen").iterdir())
+    ['config.json', 'model.safetensors']
+    """
     network = build_model(read_trained(find_folder(location)), device="cpu").generator.network
     if not isinstance(network, ConditionedLM):
         raise ConfigError(
@@ -139,13 +147,14 @@ def _write_card(folder: Path, title: str, name: str | None, trained: Trained, mo
         **{part: f"{told['source']} (sha256 {told['sha256']})" for part, told in others.items() if told},
         **{key: value for key, value in trained.about.items() if str(value) and key not in ("epoch", *ORIGINS)},
     }
-    told = 'text="...", ' if TEXT_KINDS.intersection(info.conditions.values()) else ""
+    reads_text = bool(TEXT_KINDS.intersection(info.conditions.values()))
+    told = 'text="...", ' if reads_text else ""
     loading = f'model = solfa.load_model("{name or title}")'
     write_card(
         folder,
         title=title,
         what=f"{_WHAT.get(info.solver, 'An audio model')}, trained with {trained.about.get(IMPORTED, 'Solfa')}.",
-        tag="text-to-audio",
+        tag="text-to-audio" if reads_text else None,
         facts=facts,
         data_facts=trained.data_facts,
         history=history,

@@ -35,7 +35,7 @@ from solfa.models.flow.config import FlowModelConfig
 from solfa.models.flow.generation import FlowSampling, Start, draw_points
 from solfa.models.flow.latents import has_scale
 from solfa.models.flow.network import FlowNetwork, build_flow
-from solfa.models.flow.published import load_published, read_published
+from solfa.models.flow.published_models import load_published, read_published
 from solfa.models.flow.windows import Window, draw_in_windows, plan_windows
 from solfa.models.lm.conditions import Conditions
 

@@ -19,7 +19,7 @@ from solfa.environment.accelerator import choose_device
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
 from solfa.generate.adapters import LoadsPretrained, adapter_facts, with_factors
-from solfa.generate.built_in.model_release import BUILT_IN_MODELS, released_folder
+from solfa.generate.built_in.model_release import BUILT_IN_MODELS, is_released, released_folder
 from solfa.generate.catalogue import find_generator
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.generator import ClipGenerator, HasLikelihood, OnStep, check_edits, device_of
@@ -33,7 +33,7 @@ from solfa.models.lm.weight_layouts import WeightLayout
 from solfa.pretrained.hub import SOLFA_MODEL, local_directory
 from solfa.pretrained.tensors import weights_sha256
 from solfa.xp.provenance import read_software
-from solfa.xp.record import find_experiment
+from solfa.xp.record import NoSuchExperimentError, find_experiment, similar_experiments
 from solfa.xp.state_file import load_module
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -328,12 +328,24 @@ def find_folder(location: str | Path) -> Path:
     """
     if location in BUILT_IN_MODELS:
         return released_folder(str(location))
+    xps_dir = load_environment(os.environ).xps_dir
     try:
-        return find_experiment(load_environment(os.environ).xps_dir, str(location))
-    except ConfigError:
+        return find_experiment(xps_dir, str(location))
+    except ConfigError as error:
         folder = Path(location).expanduser()
         if folder.exists():
             return folder
         if isinstance(location, Path) or not _HUB_ID.fullmatch(location):
+            if isinstance(error, NoSuchExperimentError):
+                raise NoSuchExperimentError(_no_such_model(xps_dir, str(location))) from None
             raise
     return local_directory(location, what="model", wanted=SOLFA_MODEL)
+
+
+def _no_such_model(xps_dir: Path, location: str) -> str:
+    """Say where a model was looked for, and what would be found."""
+    near = similar_experiments(xps_dir, location)
+    ways = ["a signature", "the folder of an experiment or of an exported model", *filter(is_released, BUILT_IN_MODELS)]
+    advice = f"did you mean {' or '.join(near)}?" if near else f"pass {', '.join(ways)}, or owner/name on the Hub"
+    found = f"no such experiment in {xps_dir}, no such folder and no Hub id"
+    return f"{location}: expected a model, found {found}; {advice}"

@@ -27,7 +27,14 @@ MAX_SEED = 2**63
 
 @dataclass(frozen=True)
 class Variation:
-    """Another version of a recording."""
+    """Another version of a recording.
+
+    >>> from pathlib import Path
+    >>> from solfa.generate import ClipRequest, Variation
+    >>> softer = Variation(Path("audio/guitar.wav"), strength=0.4)
+    >>> ClipRequest("other", seconds=3.0, seed=1, edit=softer).edit.strength
+    0.4
+    """
 
     file: Path
     strength: float = 0.6
@@ -40,7 +47,14 @@ class Variation:
 
 @dataclass(frozen=True)
 class Inpainting:
-    """A recording of which one stretch is made anew."""
+    """A recording of which one stretch is made anew.
+
+    >>> from pathlib import Path
+    >>> from solfa.generate import ClipRequest, Inpainting
+    >>> solo = Inpainting(Path("audio/guitar.wav"), start=1.0, stop=2.5)
+    >>> ClipRequest("other", seconds=3.0, seed=1, edit=solo).edit.stop
+    2.5
+    """
 
     file: Path
     start: float
@@ -57,7 +71,16 @@ class Inpainting:
 
 @dataclass(frozen=True)
 class ClipRequest:
-    """One clip to generate; its draws depend on its seed alone."""
+    """One clip to generate; its draws depend on its seed alone.
+
+    >>> from solfa.generate import ClipRequest
+    >>> wanted = ClipRequest("piano", seconds=2.0, seed=7, text="a warm piano", conditions={"bpm": 120})
+    >>> wanted.text, wanted.conditions
+    ('a warm piano', {'bpm': 120})
+    >>> ClipRequest("piano", seconds=-1.0, seed=7)
+    Traceback (most recent call last):
+    solfa.errors.ConfigError: clip 'piano': expected `seconds` above 0, found -1.0
+    """
 
     name: str
     seconds: float

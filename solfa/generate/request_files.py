@@ -18,7 +18,15 @@ _TEXTS = ("caption", "text")
 
 
 def read_requests(path: Path, defaults: ClipRequest) -> list[ClipRequest]:
-    """Read requests; missing values come from `defaults`, with seeds counting up from its seed."""
+    """Read requests; missing values come from `defaults`, with seeds counting up from its seed.
+
+    >>> from pathlib import Path
+    >>> from solfa.generate import ClipRequest, read_requests
+    >>> _ = Path("captions.txt").write_text("a warm piano")
+    >>> defaults = ClipRequest("clip", seconds=2.0, seed=7)
+    >>> [(request.text, request.seconds, request.seed) for request in read_requests(Path("captions.txt"), defaults)]
+    [('a warm piano', 2.0, 7)]
+    """
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; expected captions as .txt, .csv or .jsonl")
     requests = [_request(path, number, row, defaults) for number, row in enumerate(_rows(path))]

@@ -81,7 +81,15 @@ class StftDiscriminator(nn.Module):
 
 
 class MultiScaleStftDiscriminator(nn.Module):
-    """One discriminator per window; judgements are in the order of the windows."""
+    """One discriminator per window; judgements are in the order of the windows.
+
+    >>> import torch
+    >>> from solfa.nn import MultiScaleStftDiscriminator, StftDiscriminatorConfig
+    >>> config = StftDiscriminatorConfig(num_filters=2, windows=(64, 32))
+    >>> discriminators = MultiScaleStftDiscriminator(config, num_channels=1)
+    >>> [judgement.logits.shape[0] for judgement in discriminators(torch.zeros(3, 1, 256))]
+    [3, 3]
+    """
 
     def __init__(self, config: StftDiscriminatorConfig, num_channels: int) -> None:
         super().__init__()

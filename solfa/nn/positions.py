@@ -22,7 +22,13 @@ class Rotation(NamedTuple):
 
 
 class Sinusoidal(Config):
-    """Absolute positions as MusicGen adds them."""
+    """Absolute positions as MusicGen adds them.
+
+    >>> import torch
+    >>> from solfa.nn import Sinusoidal
+    >>> Sinusoidal().embedding(torch.arange(3), dim=4).round(decimals=3)[0]
+    tensor([1., 1., 0., 0.])
+    """
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
@@ -34,7 +40,14 @@ class Sinusoidal(Config):
 
 
 class Rope(Config):
-    """Relative positions by rotation (arXiv 2104.09864)."""
+    """Relative positions by rotation (arXiv 2104.09864).
+
+    >>> import torch
+    >>> from solfa.nn import Rope
+    >>> turned = Rope().rotation(torch.arange(3), head_dim=4)
+    >>> turned.cos.shape, turned.sin[0]  # the first position is not turned
+    (torch.Size([3, 4]), tensor([0., 0., 0., 0.]))
+    """
 
     kind: Literal["rope"] = "rope"
     base: float = Field(default=10_000.0, gt=1)

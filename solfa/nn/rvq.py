@@ -40,7 +40,16 @@ class Quantized(NamedTuple):
 
 
 class ResidualVectorQuantizer(nn.Module):
-    """K codebooks of V entries. `forward` learns in training mode; `encode` and `decode` never do."""
+    """K codebooks of V entries. `forward` learns in training mode; `encode` and `decode` never do.
+
+    >>> import torch
+    >>> from solfa.nn import ResidualVectorQuantizer
+    >>> quantizer = ResidualVectorQuantizer(num_codebooks=2, codebook_size=8, dim=4)
+    >>> _ = quantizer(torch.randn(1, 100, 4))  # in training mode, the first vectors become the entries
+    >>> codes = quantizer.eval().encode(torch.randn(1, 10, 4))
+    >>> codes.shape, quantizer.decode(codes).shape
+    (torch.Size([1, 10, 2]), torch.Size([1, 10, 4]))
+    """
 
     codebooks: Float[Tensor, "K V D"]
     counts: Float[Tensor, "K V"]

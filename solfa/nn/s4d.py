@@ -40,7 +40,17 @@ class Dynamics(nn.Module):
 
 
 class S4D(nn.Module):
-    """y = kernel * u + D u, per channel."""
+    """y = kernel * u + D u, per channel.
+
+    >>> import torch
+    >>> from solfa.nn import S4D
+    >>> layer, inputs = S4D(dim=8, num_states=4), torch.randn(1, 20, 8)  # [B, S, D]
+    >>> whole, _ = layer(inputs)
+    >>> first, state = layer(inputs[:, :12], keep_state=True)
+    >>> rest, _ = layer(inputs[:, 12:], state)
+    >>> torch.allclose(torch.cat([first, rest], dim=1), whole, atol=1e-4)
+    True
+    """
 
     def __init__(
         self, dim: int, num_states: int = 64, *, tied: bool = True, dt_min: float = 1e-3, dt_max: float = 1e-1

@@ -124,7 +124,14 @@ class ResidualLstm(nn.Module):
 
 
 class SeanetEncoder(nn.Module):
-    """Audio to T = ceil(N / hop_length) latents."""
+    """Audio to T = ceil(N / hop_length) latents.
+
+    >>> import torch
+    >>> from solfa.nn import SeanetConfig, SeanetEncoder
+    >>> encoder = SeanetEncoder(SeanetConfig(num_filters=4, dim=8, strides=(4, 2), lstm_layers=0), num_channels=1)
+    >>> encoder(torch.zeros(1, 1, 804)).shape
+    torch.Size([1, 8, 101])
+    """
 
     def __init__(self, config: SeanetConfig, num_channels: int) -> None:
         super().__init__()
@@ -138,7 +145,14 @@ class SeanetEncoder(nn.Module):
 
 
 class SeanetDecoder(nn.Module):
-    """T latents to T * hop_length samples."""
+    """T latents to T * hop_length samples.
+
+    >>> import torch
+    >>> from solfa.nn import SeanetConfig, SeanetDecoder
+    >>> decoder = SeanetDecoder(SeanetConfig(num_filters=4, dim=8, strides=(4, 2), lstm_layers=0), num_channels=1)
+    >>> decoder(torch.zeros(1, 8, 101)).shape
+    torch.Size([1, 1, 808])
+    """
 
     def __init__(self, config: SeanetConfig, num_channels: int) -> None:
         super().__init__()

@@ -94,7 +94,14 @@ class SpectralConfig(Config):
 
 
 class SpectralEncoder(nn.Module):
-    """Audio to T = ceil(N / hop_length) latents."""
+    """Audio to T = ceil(N / hop_length) latents.
+
+    >>> import torch
+    >>> from solfa.nn import SpectralConfig, SpectralEncoder
+    >>> config = SpectralConfig(hop_length=32, window=64, dim=8, encoder_width=8, encoder_blocks=1)
+    >>> SpectralEncoder(config, num_channels=1)(torch.zeros(1, 1, 330)).shape
+    torch.Size([1, 8, 11])
+    """
 
     def __init__(self, config: SpectralConfig, num_channels: int) -> None:
         super().__init__()
@@ -117,7 +124,14 @@ class SpectralEncoder(nn.Module):
 
 
 class SpectralDecoder(nn.Module):
-    """T latents to T * hop_length samples."""
+    """T latents to T * hop_length samples.
+
+    >>> import torch
+    >>> from solfa.nn import SpectralConfig, SpectralDecoder
+    >>> config = SpectralConfig(hop_length=32, window=64, dim=8, decoder_width=8, decoder_blocks=1)
+    >>> SpectralDecoder(config, num_channels=1)(torch.zeros(1, 8, 11)).shape
+    torch.Size([1, 1, 352])
+    """
 
     def __init__(self, config: SpectralConfig, num_channels: int) -> None:
         super().__init__()

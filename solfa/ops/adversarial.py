@@ -24,6 +24,12 @@ class Hinge(Config):
     """Push logits beyond 1 and -1 but no further; the generator raises them without limit.
 
     Lim and Ye 2017.
+
+    >>> import torch
+    >>> from solfa.ops import Hinge
+    >>> real, fake = [torch.full((1, 1, 4, 4), 0.5)], [torch.full((1, 1, 4, 4), -2.0)]
+    >>> Hinge().discriminator_loss(real, fake), Hinge().generator_loss(fake)
+    (tensor(0.5000), tensor(2.))
     """
 
     kind: Literal["hinge"] = "hinge"
@@ -38,7 +44,14 @@ class Hinge(Config):
 
 
 class LeastSquares(Config):
-    """Pull logits to 1 for real sounds and to 0 for fakes (Mao et al. 2017)."""
+    """Pull logits to 1 for real sounds and to 0 for fakes (Mao et al. 2017).
+
+    >>> import torch
+    >>> from solfa.ops import LeastSquares
+    >>> real, fake = [torch.full((1, 1, 4, 4), 0.5)], [torch.full((1, 1, 4, 4), -2.0)]
+    >>> LeastSquares().discriminator_loss(real, fake), LeastSquares().generator_loss(fake)
+    (tensor(4.2500), tensor(9.))
+    """
 
     kind: Literal["least_squares"] = "least_squares"
 
@@ -58,6 +71,13 @@ def feature_matching_loss(real: Features, fake: Features) -> Float[Tensor, ""]:
     """Average the distance between fake and real maps, relative to the size of the real ones.
 
     As in EnCodec (Défossez et al. 2022): `mean |real - fake| / mean |real|`. The real maps get no gradient.
+
+    >>> import torch
+    >>> from solfa.ops import feature_matching_loss
+    >>> real = [[torch.full((1, 8, 100), 2.0)]]  # one discriminator with one layer
+    >>> fake = [[torch.full((1, 8, 100), 3.0)]]
+    >>> feature_matching_loss(real, real), feature_matching_loss(real, fake)
+    (tensor(0.), tensor(0.5000))
     """
     if [len(maps) for maps in real] != [len(maps) for maps in fake] or not real:
         raise ValueError("feature matching: expected the same maps for real and fake sounds, and at least one")

@@ -66,7 +66,14 @@ def mel_power(
 def time_loss(
     estimate: Float[Tensor, "B C N"], target: Float[Tensor, "B C N"], *, order: Literal[1, 2] = 1
 ) -> Float[Tensor, ""]:
-    """Average the absolute (1) or squared (2) difference between amplitudes."""
+    """Average the absolute (1) or squared (2) difference between amplitudes.
+
+    >>> import torch
+    >>> from solfa.ops import time_loss
+    >>> estimate, target = torch.full((1, 1, 100), 0.5), torch.zeros(1, 1, 100)
+    >>> time_loss(estimate, target), time_loss(estimate, target, order=2)
+    (tensor(0.5000), tensor(0.2500))
+    """
     check_same_shape(estimate, target)
     return _mean_distance(estimate, target, order)
 
@@ -89,6 +96,14 @@ def mel_loss(
 
     Per window: `linear_weight * mean |S - S'| + log_weight * mean |log10 S - log10 S'| ** log_order`; then the mean
     over the windows.
+
+    >>> import torch
+    >>> from solfa.ops import mel_loss
+    >>> audio = torch.sin(torch.arange(4000.0) / 10)[None, None]
+    >>> mel_loss(audio, audio, sample_rate=16_000, windows=[256, 512])
+    tensor(0.)
+    >>> mel_loss(audio / 2, audio, sample_rate=16_000, windows=[256, 512]) > 0
+    tensor(True)
     """
     check_same_shape(estimate, target)
     total = estimate.new_zeros((), dtype=torch.promote_types(estimate.dtype, torch.float32))
@@ -112,6 +127,14 @@ def stft_loss(
 
     It is the spectral convergence (the size of the error relative to the target, per clip and channel) plus the mean
     difference between natural logarithms.
+
+    >>> import torch
+    >>> from solfa.ops import stft_loss
+    >>> audio = torch.sin(torch.arange(4000.0) / 10)[None, None]
+    >>> stft_loss(audio, audio, windows=[256, 512])
+    tensor(0.)
+    >>> stft_loss(audio / 2, audio, windows=[256, 512]) > 0.5
+    tensor(True)
     """
     check_same_shape(estimate, target)
     total = estimate.new_zeros((), dtype=torch.promote_types(estimate.dtype, torch.float32))
@@ -127,7 +150,15 @@ def stft_loss(
 
 
 class MelLoss(Config):
-    """Mel powers and their logarithms, with several windows."""
+    """Mel powers and their logarithms, with several windows.
+
+    >>> import torch
+    >>> from solfa.ops import MelLoss
+    >>> audio = torch.sin(torch.arange(4000.0) / 10)[None, None]
+    >>> loss = MelLoss(windows=(256, 512)).build(sample_rate=16_000)
+    >>> loss(audio, audio), loss(audio / 2, audio) > 0
+    (tensor(0.), tensor(True))
+    """
 
     kind: Literal["mel"] = "mel"
     windows: tuple[Window, ...] = Field(default=(64, 128, 256, 512, 1024, 2048), min_length=1)
@@ -152,7 +183,15 @@ class MelLoss(Config):
 
 
 class StftLoss(Config):
-    """Spectral convergence and log magnitudes, with several windows."""
+    """Spectral convergence and log magnitudes, with several windows.
+
+    >>> import torch
+    >>> from solfa.ops import StftLoss
+    >>> audio = torch.sin(torch.arange(4000.0) / 10)[None, None]
+    >>> loss = StftLoss(windows=(256, 512)).build(sample_rate=16_000)
+    >>> loss(audio, audio), loss(audio / 2, audio) > 0.5
+    (tensor(0.), tensor(True))
+    """
 
     kind: Literal["stft"] = "stft"
     windows: tuple[Window, ...] = Field(default=(512, 1024, 2048), min_length=1)
@@ -166,7 +205,13 @@ class StftLoss(Config):
 
 
 class TimeLoss(Config):
-    """Differences between amplitudes."""
+    """Differences between amplitudes.
+
+    >>> import torch
+    >>> from solfa.ops import TimeLoss
+    >>> TimeLoss(order=2).build(sample_rate=16_000)(torch.full((1, 1, 100), 0.5), torch.zeros(1, 1, 100))
+    tensor(0.2500)
+    """
 
     kind: Literal["time"] = "time"
     order: Literal[1, 2] = 1

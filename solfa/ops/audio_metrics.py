@@ -38,12 +38,13 @@ def si_sdr(
     return torch.where(energy == 0.0, math.nan, decibels).float()
 
 
-def mel_distance_db(
+def batch_mel_distance_db(
     estimate: Float[Tensor, "B C N"], target: Float[Tensor, "B C N"], sample_rate: int, floor_db: float = -80.0
 ) -> Float[Tensor, " B"]:
     """Average the difference between two mel spectrograms, in decibels, over each clip's time, bands and channels.
 
-    The floor is relative to the power of a full-scale sine.
+    It gives a number per clip of a batch, on its device; `solfa.evaluate.mel_distance_db` measures one clip without
+    torch, and finds the same. The floor is relative to the power of a full-scale sine.
     """
     check_same_shape(estimate, target)
     # A periodic Hann window of unit energy gives a full-scale sine the power window / 6.
@@ -56,6 +57,12 @@ def count_codes(codes: Int[Tensor, "B T K"], codebook_size: int) -> Int64[Tensor
     """Count how often each entry of each codebook occurs, ignoring negative codes (of a dropped codebook).
 
     Add up the counts of all batches and processes before drawing conclusions about a whole stage.
+
+    >>> import torch
+    >>> from solfa.ops import count_codes
+    >>> count_codes(torch.tensor([[[0, 3], [0, 2], [1, -1]]]), codebook_size=4)
+    tensor([[2, 1, 0, 0],
+            [0, 0, 1, 1]])
     """
     highest = int(codes.max()) if codes.numel() else -1
     if highest >= codebook_size:
@@ -67,12 +74,24 @@ def count_codes(codes: Int[Tensor, "B T K"], codebook_size: int) -> Int64[Tensor
 
 
 def codebook_usage(counts: Int64[Tensor, "K V"]) -> Float[Tensor, " K"]:
-    """Return the share of each codebook's entries that occur at all."""
+    """Return the share of each codebook's entries that occur at all.
+
+    >>> import torch
+    >>> from solfa.ops import codebook_usage
+    >>> codebook_usage(torch.tensor([[5, 5, 5, 5], [19, 1, 0, 0]]))
+    tensor([1.0000, 0.5000])
+    """
     return (counts > 0).float().mean(dim=-1)
 
 
 def codebook_perplexity(counts: Int64[Tensor, "K V"]) -> Float[Tensor, " K"]:
-    """Return the number of equally frequent entries with the same entropy; 1 if nothing was counted."""
+    """Return the number of equally frequent entries with the same entropy; 1 if nothing was counted.
+
+    >>> import torch
+    >>> from solfa.ops import codebook_perplexity
+    >>> codebook_perplexity(torch.tensor([[5, 5, 5, 5], [10, 10, 0, 0], [20, 0, 0, 0]])).round(decimals=3)
+    tensor([4., 2., 1.])
+    """
     frequencies = _precise(counts)
     frequencies = frequencies / frequencies.sum(dim=-1, keepdim=True).clamp(min=1.0)
     entropies: Tensor = torch.special.entr(frequencies).sum(dim=-1)

@@ -38,7 +38,14 @@ class _Classes(Config):
 
 
 class LinearGrid(_Classes):
-    """Equally spaced amplitudes."""
+    """Equally spaced amplitudes.
+
+    >>> import torch
+    >>> from solfa.ops import LinearGrid
+    >>> grid = LinearGrid(bits=8)
+    >>> grid.num_classes, grid.to_classes(torch.tensor([-1.0, 0.0, 0.5]))
+    (256, tensor([  0, 128, 191]))
+    """
 
     kind: Literal["linear"] = "linear"
     bits: Bits = 16
@@ -106,7 +113,13 @@ class Cells(NamedTuple):
 
 
 def cells_on(grid: Grid, other: Grid) -> Cells:
-    """Return the cells of `other` as intervals of positions on `grid`; the outermost are infinite."""
+    """Return the cells of `other` as intervals of positions on `grid`; the outermost are infinite.
+
+    >>> from solfa.ops import LinearGrid, MulawGrid, cells_on
+    >>> cells = cells_on(LinearGrid(bits=16), MulawGrid(bits=2))
+    >>> [round(border, 3) for border in cells.upper.tolist()]
+    [-0.507, 0.0, 0.507, inf]
+    """
     borders = grid.positions(other.borders())
     infinity = borders.new_tensor([torch.inf])
     return Cells(torch.cat([-infinity, borders]), torch.cat([borders, infinity]))

@@ -32,7 +32,14 @@ def extend_ids(codes: Int64[Tensor, "B K T"], codebook_size: int, shift: int, *,
 def codes_of_ids(
     ids: Int64[Tensor, "B S"], num_codebooks: int, codebook_size: int, shift: int, *, offset: bool
 ) -> Int64[Tensor, "B K T"]:
-    """Convert ids back to codes; an id that does not belong to the codebook at its step is an error."""
+    """Convert ids back to codes; an id that does not belong to the codebook at its step is an error.
+
+    >>> import torch
+    >>> from solfa.ops import codes_of_ids
+    >>> codes_of_ids(torch.tensor([[100, 110, 101, 111]]), num_codebooks=2, codebook_size=8, shift=100, offset=True)
+    tensor([[[0, 1],
+             [2, 3]]])
+    """
     if ids.shape[1] % num_codebooks:
         raise ConfigError(
             f"audio ids: expected whole frames of {num_codebooks} ids, found {ids.shape[1]} ids; pass every codebook"

@@ -182,7 +182,14 @@ def pack_landmarks(landmarks: Landmarks) -> UInt32[np.ndarray, "n"]:
 
 
 def unpack_landmarks(numbers: UInt32[np.ndarray, "n"]) -> Landmarks:
-    """Invert `pack_landmarks`."""
+    """Invert `pack_landmarks`.
+
+    >>> import numpy as np
+    >>> from solfa.ops import Landmarks, pack_landmarks, unpack_landmarks
+    >>> packed = pack_landmarks(Landmarks(pairs=np.array([70, 90]), frames=np.array([12, 30])))
+    >>> unpack_landmarks(packed)
+    Landmarks(pairs=array([70, 90]), frames=array([12, 30]))
+    """
     return unpack_clips(numbers, np.array([0, len(numbers)]))[0]
 
 

@@ -86,6 +86,13 @@ def class_range_log_prob(
     """Return the log-probability of the classes `first` to `last`, inclusive, as one event.
 
     A number that is not a class, such as the -100 that pads a batch, gives NaN rather than a value to train on.
+
+    >>> import torch
+    >>> from solfa.ops.logistic_mixture import class_range_log_prob
+    >>> mixture = torch.zeros(1, 1), torch.zeros(1, 1), torch.full((1, 1), -2.0)  # one component, around 0
+    >>> upper_half = class_range_log_prob(*mixture, torch.tensor([128]), torch.tensor([255]), num_classes=256)
+    >>> upper_half.exp()
+    tensor([0.5000])
     """
     mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
     middle = (num_classes - 1) / 2
@@ -106,6 +113,12 @@ def interval_log_prob(
     """Return the log-probability that x, before rounding to a class, lies between borders that may be infinite.
 
     This gives the probabilities of another grid's cells, finer or coarser; the cells must not be empty.
+
+    >>> import torch
+    >>> from solfa.ops.logistic_mixture import interval_log_prob
+    >>> mixture = torch.zeros(1, 1), torch.zeros(1, 1), torch.full((1, 1), -2.0)  # one component, around 0
+    >>> interval_log_prob(*mixture, torch.tensor([0.0]), torch.tensor([torch.inf])).exp()
+    tensor([0.5000])
     """
     mixture = _in_steps(logits, means, log_scales, 1.0)
     dtype = mixture.means.dtype
@@ -140,7 +153,14 @@ def pmf(
     log_scales: Float[Tensor, "*B M"],
     num_classes: int,
 ) -> Float[Tensor, "*B {num_classes}"]:
-    """Return the probabilities of all classes."""
+    """Return the probabilities of all classes.
+
+    >>> import torch
+    >>> from solfa.ops.logistic_mixture import pmf
+    >>> mixture = torch.zeros(1, 1), torch.zeros(1, 1), torch.full((1, 1), -2.0)  # one component, around 0
+    >>> pmf(*mixture, num_classes=4).round(decimals=3)
+    tensor([[0.0070, 0.4930, 0.4930, 0.0070]])
+    """
     mixture = _in_steps(logits, means, log_scales, _steps_per_unit(num_classes))
     return _masses(mixture, torch.arange(1, num_classes, device=means.device) - num_classes / 2)
 
@@ -151,7 +171,14 @@ def interval_pmf(
     log_scales: Float[Tensor, "*B M"],
     borders: Float[Tensor, "borders"],
 ) -> Float[Tensor, "*B V"]:
-    """Return the probabilities of all cells between ascending borders; the outermost are infinite."""
+    """Return the probabilities of all cells between ascending borders; the outermost are infinite.
+
+    >>> import torch
+    >>> from solfa.ops.logistic_mixture import interval_pmf
+    >>> mixture = torch.zeros(1, 1), torch.zeros(1, 1), torch.full((1, 1), -2.0)  # one component, around 0
+    >>> interval_pmf(*mixture, borders=torch.tensor([-0.5, 0.0, 0.5])).round(decimals=3)
+    tensor([[0.0240, 0.4760, 0.4760, 0.0240]])
+    """
     return _masses(_in_steps(logits, means, log_scales, 1.0), borders)
 
 
@@ -164,7 +191,15 @@ def sample(
     temperature: float = 1.0,
     semantics: TemperatureSemantics = "heuristic",
 ) -> Int64[Tensor, "*B"]:
-    """Draw classes with a generator; `sample_with` does it with given numbers."""
+    """Draw classes with a generator; `sample_with` does it with given numbers.
+
+    >>> import torch
+    >>> from solfa.ops.logistic_mixture import sample
+    >>> mixture = torch.zeros(100, 1), torch.full((100, 1), 0.5), torch.full((100, 1), -5.0)  # around 0.5
+    >>> classes = sample(*mixture, num_classes=256, generator=torch.Generator().manual_seed(0))
+    >>> abs(classes.double().mean().item() - 191) < 2
+    True
+    """
     uniforms = draw_uniforms((*logits.shape[:-1], logits.shape[-1] + 1), generator)
     return sample_with(logits, means, log_scales, num_classes, uniforms, temperature, semantics)
 
@@ -182,6 +217,13 @@ def sample_with(
 
     The temperature `heuristic` divides the logits by T and multiplies the scales by T, for any number of classes. That
     differs from p^(1/T) if components overlap or have different scales. `exact` is p^(1/T).
+
+    >>> import torch
+    >>> from solfa.ops.logistic_mixture import sample_with
+    >>> mixture = torch.zeros(3, 1), torch.full((3, 1), 0.25), torch.full((3, 1), -2.0)  # around 0.25
+    >>> uniforms = torch.tensor([[0.5, 0.01], [0.5, 0.51], [0.5, 0.99]])
+    >>> sample_with(*mixture, 256, uniforms), sample_with(*mixture, 256, uniforms, temperature=0.0)
+    (tensor([ 80, 160, 239]), tensor([159, 159, 159]))
     """
     check_temperature(temperature)
     if temperature == 0:
@@ -202,7 +244,15 @@ def interval_sample_with(
     temperature: float = 1.0,
     semantics: TemperatureSemantics = "heuristic",
 ) -> Int64[Tensor, "*B"]:
-    """Draw cells between ascending borders; a border belongs to the cell above it."""
+    """Draw cells between ascending borders; a border belongs to the cell above it.
+
+    >>> import torch
+    >>> from solfa.ops.logistic_mixture import interval_sample_with
+    >>> mixture = torch.zeros(3, 1), torch.zeros(3, 1), torch.full((3, 1), -2.0)  # one component, around 0
+    >>> uniforms = torch.tensor([[0.5, 0.01], [0.5, 0.6], [0.5, 0.99]])
+    >>> interval_sample_with(*mixture, torch.tensor([-0.5, 0.0, 0.5]), uniforms)
+    tensor([0, 2, 3])
+    """
     check_temperature(temperature)
     if temperature == 0:
         return interval_pmf(logits, means, log_scales, borders).argmax(dim=-1)

@@ -58,6 +58,14 @@ class Balancer:
 
     `weights` names every possible loss. Each step uses the losses it is given (a discriminator may start late), except
     those of weight zero.
+
+    >>> import torch
+    >>> from solfa.ops import Balancer
+    >>> output = torch.ones(1, 4, requires_grad=True)
+    >>> losses = {"small": output.sum(), "large": 1000 * (output[:, :2] - output[:, 2:]).sum()}
+    >>> balanced = Balancer({"small": 1.0, "large": 1.0}).balance(losses, output)  # both count the same
+    >>> balanced.gradient.abs().round(decimals=3)
+    tensor([[0.5000, 0.5000, 0.0000, 0.0000]])
     """
 
     def __init__(

@@ -30,7 +30,14 @@ def mulaw_encode(audio: Float[Tensor, "*shape"], num_classes: int) -> Int[Tensor
 
 
 def mulaw_decode(classes: Int[Tensor, "*shape"], num_classes: int) -> Float[Tensor, "*shape"]:
-    """Map classes to float32 values that `mulaw_encode` maps back to the same classes."""
+    """Map classes to float32 values that `mulaw_encode` maps back to the same classes.
+
+    >>> import torch
+    >>> from solfa.ops import mulaw_decode, mulaw_encode
+    >>> amplitudes = mulaw_decode(torch.tensor([0, 64, 255]), num_classes=256)
+    >>> amplitudes.round(decimals=3), mulaw_encode(amplitudes, num_classes=256)
+    (tensor([-1.0000, -0.0580,  1.0000]), tensor([  0,  64, 255]))
+    """
     return mulaw_unbend(2 * classes.double() / (num_classes - 1) - 1, num_classes).float()
 
 

@@ -54,7 +54,16 @@ def noised(
 def target(
     data: Float[Tensor, "B Z T"], noise: Float[Tensor, "B Z T"], times: Float[Tensor, "B"], objective: Objective
 ) -> Float[Tensor, "B Z T"]:
-    """Return what the network should predict."""
+    """Return what the network should predict.
+
+    >>> import torch
+    >>> from solfa.ops import target
+    >>> data, noise = torch.full((1, 1, 2), 3.0), torch.ones(1, 1, 2)
+    >>> target(data, noise, torch.tensor([0.5]), "rectified_flow").tolist()  # the noise less the data, at any time
+    [[[-2.0, -2.0]]]
+    >>> target(data, noise, torch.tensor([0.0]), "v").tolist()  # at the data, the noise
+    [[[1.0, 1.0]]]
+    """
     if objective == "rectified_flow":
         return noise - data
     a, b = _columns(*coefficients(times, objective))

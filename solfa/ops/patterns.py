@@ -24,7 +24,13 @@ from solfa.errors import ConfigError
 
 
 class Parallel(Config):
-    """All codebooks of a frame at once."""
+    """All codebooks of a frame at once.
+
+    >>> from solfa.ops import Parallel
+    >>> Parallel().layout(num_codebooks=2, num_frames=3)
+    tensor([[0, 1, 2],
+            [0, 1, 2]])
+    """
 
     kind: Literal["parallel"] = "parallel"
 
@@ -68,7 +74,13 @@ class Delay(Config):
 
 
 class Flat(Config):
-    """One codebook per step, all codebooks of a frame before the next frame."""
+    """One codebook per step, all codebooks of a frame before the next frame.
+
+    >>> from solfa.ops import Flat
+    >>> Flat().layout(num_codebooks=2, num_frames=3)
+    tensor([[ 0, -1,  1, -1,  2, -1],
+            [-1,  0, -1,  1, -1,  2]])
+    """
 
     kind: Literal["flat"] = "flat"
 
@@ -79,7 +91,14 @@ class Flat(Config):
 
 
 class CoarseFirst(Config):
-    """The first codebook of all frames, then the others in parallel."""
+    """The first codebook of all frames, then the others in parallel.
+
+    >>> from solfa.ops import CoarseFirst
+    >>> CoarseFirst().layout(num_codebooks=3, num_frames=3)
+    tensor([[ 0,  1,  2, -1, -1, -1],
+            [-1, -1, -1,  0,  1,  2],
+            [-1, -1, -1,  0,  1,  2]])
+    """
 
     kind: Literal["coarse_first"] = "coarse_first"
 
@@ -126,17 +145,39 @@ def lay_out(codes: Int64[Tensor, "B K T"], layout: Int64[Tensor, "K S"], special
 def take_back(
     tokens: Int64[Tensor, "B K S"], layout: Int64[Tensor, "K S"], num_frames: int
 ) -> Int64[Tensor, "B K {num_frames}"]:
-    """Return the codes of the first `num_frames` frames: the inverse of `lay_out`."""
+    """Return the codes of the first `num_frames` frames: the inverse of `lay_out`.
+
+    >>> import torch
+    >>> from solfa.ops import Delay, lay_out, take_back
+    >>> codes, layout = torch.tensor([[[1, 2, 3], [4, 5, 6]]]), Delay().layout(num_codebooks=2, num_frames=3)
+    >>> take_back(lay_out(codes, layout, special=9), layout, num_frames=3)
+    tensor([[[1, 2, 3],
+             [4, 5, 6]]])
+    """
     return tokens.gather(2, steps_of(layout, num_frames).expand(len(tokens), -1, -1))
 
 
 def steps_of(layout: Int64[Tensor, "K S"], num_frames: int) -> Int64[Tensor, "K {num_frames}"]:
-    """Return the step at which each codebook has each of the first `num_frames` frames."""
+    """Return the step at which each codebook has each of the first `num_frames` frames.
+
+    >>> from solfa.ops import Delay, steps_of
+    >>> steps_of(Delay().layout(num_codebooks=2, num_frames=3), num_frames=3)
+    tensor([[0, 1, 2],
+            [1, 2, 3]])
+    """
     # Sorted by frame, with the empty steps last, the first steps of a row are those of frames 0, 1, 2, ...
     empty_last = layout.masked_fill(layout < 0, torch.iinfo(layout.dtype).max)
     return empty_last.argsort(dim=1)[:, :num_frames]
 
 
 def lay_out_mask(mask: Bool[Tensor, "B T"], layout: Int64[Tensor, "K S"]) -> Bool[Tensor, "B K S"]:
-    """Return which steps have a real code: False where there is none, or only that of a padded frame."""
+    """Return which steps have a real code: False where there is none, or only that of a padded frame.
+
+    >>> import torch
+    >>> from solfa.ops import Delay, lay_out_mask
+    >>> layout = Delay().layout(num_codebooks=2, num_frames=3)
+    >>> lay_out_mask(torch.tensor([[True, True, False]]), layout).int()  # the last frame is padding
+    tensor([[[1, 1, 0, 0],
+             [0, 1, 1, 0]]], dtype=torch.int32)
+    """
     return mask[:, layout.clamp(min=0)] & (layout >= 0)

@@ -15,7 +15,13 @@ from torch import Tensor
 def guide(
     conditional: Float[Tensor, "*B V"], unconditional: Float[Tensor, "*B V"], scale: float
 ) -> Float[Tensor, "*B V"]:
-    """Move the logits away from the unconditional ones (classifier-free guidance); a scale of 1 changes nothing."""
+    """Move the logits away from the unconditional ones (classifier-free guidance); a scale of 1 changes nothing.
+
+    >>> import torch
+    >>> from solfa.ops import guide
+    >>> guide(torch.tensor([2.0, 0.0]), torch.tensor([1.0, 1.0]), scale=3.0)
+    tensor([ 4., -2.])
+    """
     return torch.lerp(unconditional, conditional, scale)
 
 

@@ -41,7 +41,14 @@ def check_loaded(info: Mapping[str, Any], where: str, is_spare: Callable[[str], 
 
 
 def load_exactly(model: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
-    """Copy `state` into `model`; any tensor that is missing, left over or of the wrong shape is an error."""
+    """Copy `state` into `model`; any tensor that is missing, left over or of the wrong shape is an error.
+
+    >>> import torch
+    >>> from solfa.pretrained import load_exactly
+    >>> load_exactly(torch.nn.Linear(2, 2), {"weight": torch.zeros(2, 2)}, "a checkpoint")
+    Traceback (most recent call last):
+    solfa.errors.ConfigError: a checkpoint: the weights do not fit the architecture: missing bias; ...
+    """
     own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(state[name].shape) for name in own.keys() & state.keys()}
     check_accounted(own.keys() - state.keys(), state.keys() - own.keys(), _reshaped(found, own), where)

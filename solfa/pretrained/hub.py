@@ -15,7 +15,7 @@ from solfa.pretrained.directory import CONFIG, TEXT_FILES, TEXT_WEIGHTS
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
-class Wanted(NamedTuple):
+class HubFiles(NamedTuple):
     """Patterns for the files of a Hub model to download."""
 
     weights: tuple[str, ...]
@@ -28,8 +28,8 @@ class Wanted(NamedTuple):
     """What does without it, for error messages."""
 
 
-CHECKPOINT = Wanted(("model*.safetensors", "pytorch_model*.bin"), ("*.json", "*.model"))
-PIPELINE = Wanted(
+CHECKPOINT = HubFiles(("model*.safetensors", "pytorch_model*.bin"), ("*.json", "*.model"))
+PIPELINE = HubFiles(
     ("transformer/*.safetensors", "transformer/*.bin"),
     (
         "model_index.json",
@@ -41,8 +41,8 @@ PIPELINE = Wanted(
     ),
     "a pipeline of diffusers",
 )
-TEXT_MODEL = Wanted(TEXT_WEIGHTS, TEXT_FILES, instead="; conditioner=text_small needs no download")
-SOLFA_MODEL = Wanted(("model.safetensors",), ("config.json", "README.md", "curve.svg", "codec/*"), "export_model")
+TEXT_MODEL = HubFiles(TEXT_WEIGHTS, TEXT_FILES, instead="; conditioner=text_small needs no download")
+SOLFA_MODEL = HubFiles(("model.safetensors",), ("config.json", "README.md", "curve.svg", "codec/*"), "export_model")
 
 
 def is_hub_id(text: str) -> bool:
@@ -51,7 +51,7 @@ def is_hub_id(text: str) -> bool:
 
 
 def local_directory(
-    location: str | Path, revision: str | None = None, *, what: str = "checkpoint", wanted: Wanted = CHECKPOINT
+    location: str | Path, revision: str | None = None, *, what: str = "checkpoint", wanted: HubFiles = CHECKPOINT
 ) -> Path:
     """Return the directory of a checkpoint: a local one as it is, or a Hub model's snapshot, downloaded if needed.
 

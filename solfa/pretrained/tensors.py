@@ -22,7 +22,18 @@ _WEIGHTS = (
 
 
 class TensorFiles:
-    """The tensors of a checkpoint's directory by name, read on demand, so that unused ones take no memory."""
+    """The tensors of a checkpoint's directory by name, read on demand, so that unused ones take no memory.
+
+    >>> import torch
+    >>> from pathlib import Path
+    >>> from safetensors.torch import save_file
+    >>> from solfa.pretrained import TensorFiles
+    >>> Path("checkpoint").mkdir()
+    >>> save_file({"head.weight": torch.ones(2), "body.weight": torch.zeros(3)}, "checkpoint/model.safetensors")
+    >>> files = TensorFiles(Path("checkpoint"))
+    >>> sorted(files.names), files.part("head.")
+    (['body.weight', 'head.weight'], {'weight': tensor([1., 1.])})
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -51,7 +62,15 @@ class TensorFiles:
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Read tensors from `.safetensors`, or from a torch file that holds nothing but tensors and plain values."""
+    """Read tensors from `.safetensors`, or from a torch file that holds nothing but tensors and plain values.
+
+    >>> import torch
+    >>> from pathlib import Path
+    >>> from solfa.pretrained import read_state_dict
+    >>> torch.save({"state_dict": {"weight": torch.ones(2)}}, "model.ckpt")
+    >>> read_state_dict(Path("model.ckpt"))
+    {'weight': tensor([1., 1.])}
+    """
     if not path.is_file():
         raise ConfigError(f"checkpoint {path}: no such file")
     if path.suffix == ".safetensors":

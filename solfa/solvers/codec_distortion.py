@@ -24,7 +24,7 @@ from solfa.data.sources.clip_source import SourceClip
 from solfa.data.sources.stage_source import OpenedSource
 from solfa.data.table.joined_clips import JoinedClip
 from solfa.errors import AudioError, ConfigError
-from solfa.ops.audio_metrics import mel_distance_db, si_sdr
+from solfa.ops.audio_metrics import batch_mel_distance_db, si_sdr
 from solfa.solvers.config import EvaluateConfig
 from solfa.solvers.judge import ArrayOfClip, judged_size
 from solfa.spelling import plural
@@ -119,7 +119,7 @@ def codec_distortion(
         stored = ArrayOfClip(as_counted(clip.array), clip.num_samples, clip.scales)
         decoded = _beginning(codec.decode(stored).float().cpu(), length)
         audio = _beginning(audio, length)
-        mel.append(float(mel_distance_db(decoded, audio, codec.sample_rate)))
+        mel.append(float(batch_mel_distance_db(decoded, audio, codec.sample_rate)))
         ratio.append(float(si_sdr(decoded.flatten(1), audio.flatten(1))))
     return {"codec_mel_db": float(np.mean(mel)), "codec_si_sdr_db": float(np.nanmean(ratio))}
 

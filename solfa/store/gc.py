@@ -16,7 +16,15 @@ from solfa.store.restoration import own_manifests
 
 
 def leftovers(root: str | Place) -> list[str]:
-    """List the files of a dataset that nothing refers to, by their keys."""
+    """List the files of a dataset that nothing refers to, by their keys.
+
+    >>> from pathlib import Path
+    >>> from solfa.store import leftovers
+    >>> Path("music.solfa/.tmp").mkdir(exist_ok=True)
+    >>> _ = Path("music.solfa/.tmp/half.bin").write_bytes(b"half a shard")
+    >>> leftovers("music.solfa")
+    ['.tmp/half.bin']
+    """
     place = read_place(root)
     return [*temporary_files(place), *_unnamed(place, _content_files(place))]
 

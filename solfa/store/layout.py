@@ -58,7 +58,12 @@ def content_name(shard: int, sha256: str, suffix: str) -> str:
 
 
 def is_dataset(root: str | Place) -> bool:
-    """Say whether `root` holds a dataset, finished or not."""
+    """Say whether `root` holds a dataset, finished or not.
+
+    >>> from solfa.store import is_dataset
+    >>> is_dataset("music.solfa"), is_dataset("audio")
+    (True, False)
+    """
     return store_at(root).head(INFO_KEY) is not None
 
 

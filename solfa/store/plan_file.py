@@ -48,7 +48,13 @@ PLAN_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class PlannedClip:
-    """One clip to encode: which samples of which recording, and what is known about it."""
+    """One clip to encode: which samples of which recording, and what is known about it.
+
+    >>> from solfa.store import PlannedClip
+    >>> clip = PlannedClip(id="a", key="a", uri="a.wav", num_samples=32_000, caption="a bell")
+    >>> PlannedClip.from_row(clip.as_row()) == clip
+    True
+    """
 
     id: str
     key: str

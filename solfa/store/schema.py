@@ -20,7 +20,13 @@ DType = Literal["uint16", "uint32", "float16", "float32"]
 
 
 class ArraySpec(Config):
-    """What every array of a dataset looks like."""
+    """What every array of a dataset looks like.
+
+    >>> from solfa.store import ArraySpec
+    >>> form = {"kind": "codes", "width": 4, "codebook_size": 2048, "dtype": "uint16"}
+    >>> ArraySpec(**form, sample_rate=32_000, num_channels=1, hop_length=640).frame_rate
+    50.0
+    """
 
     kind: Literal["codes", "latents"]
     width: int = Field(ge=1)

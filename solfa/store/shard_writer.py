@@ -48,7 +48,13 @@ MAX_ELEMENTS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result for one planned clip: an array, or the reason why there is none."""
+    """The result for one planned clip: an array, or the reason why there is none.
+
+    >>> from solfa.store import Outcome, PlannedClip
+    >>> clip = PlannedClip(id="a", key="a", uri="a.wav")
+    >>> Outcome(clip, error="not audio").array is None
+    True
+    """
 
     clip: PlannedClip
     array: np.ndarray[Any, Any] | None = None

@@ -149,12 +149,6 @@ class JobQueue:
         """List what runs and what waits, in the order of their turns."""
         return [job for job in list(self._jobs.values()) if job.state not in ENDED]
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing runs and nothing waits, and all that ended has been noted."""
-        with self._lock:
-            return not self._is_working
-
     def stop(self, key: str) -> None:
         """Stop a job, or take it out of the queue."""
         job = self.find(key)

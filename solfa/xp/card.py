@@ -23,14 +23,17 @@ def write_card(
     *,
     title: str,
     what: str,
-    tag: str,
+    tag: str | None,
     facts: Mapping[str, Any],
     data_facts: Mapping[str, Any],
     history: Sequence[Mapping[str, Mapping[str, float | None]]],
     metric: str | None,
     use: str,
 ) -> None:
-    """Write `README.md`, and `curve.svg` if there is a history, into a folder of weights."""
+    """Write `README.md`, and `curve.svg` if there is a history, into a folder of weights.
+
+    `tag` is the task by which the Hub lists it; None for what the Hub has no task for.
+    """
     parts = [
         _head(tag, data_facts),
         f"# {title}\n\n{what}\n",
@@ -92,10 +95,11 @@ def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "#
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
 
 
-def _head(tag: str, data_facts: Mapping[str, Any]) -> str:
+def _head(tag: str | None, data_facts: Mapping[str, Any]) -> str:
     licences = list(data_facts.get("licences") or {})
     # The licence of a model depends on the rights to its data, which a card cannot guess.
-    lines = ["library_name: solfa", f"pipeline_tag: {tag}", "tags:", "- solfa", "- audio"]
+    task = [] if tag is None else [f"pipeline_tag: {tag}"]
+    lines = ["library_name: solfa", *task, "tags:", "- solfa", "- audio"]
     note = f"# data licences: {json.dumps(licences)}" if licences else "# add the licence of the weights here"
     return "\n".join(["---", *lines, note, "---", ""])
 

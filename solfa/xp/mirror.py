@@ -30,7 +30,7 @@ Stamp = tuple[int, int]
 """The size of a file and the time of its last change."""
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """How far a run has got, to compare a folder with its mirror."""
 
     epoch: int
@@ -103,16 +103,16 @@ def stamp_of(path: Path) -> Stamp:
     return status.st_size, status.st_mtime_ns
 
 
-def progress_bytes(progress: Progress) -> bytes:
+def progress_bytes(progress: RunProgress) -> bytes:
     """Write down how far a run is."""
     return json.dumps(progress._asdict()).encode()
 
 
-def read_progress(store: Store) -> Progress | None:
+def read_progress(store: Store) -> RunProgress | None:
     """Read how far the run was whose state is in the mirror; None if there is none."""
     try:
         found = json.loads(store.read(PROGRESS))
-        return Progress(int(found["epoch"]), int(found["num_updates"]))
+        return RunProgress(int(found["epoch"]), int(found["num_updates"]))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError):

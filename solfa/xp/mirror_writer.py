@@ -21,7 +21,7 @@ from solfa.files.stores.protocol import Store
 from solfa.xp.layout import LAST, is_copy, mirrored_files
 from solfa.xp.mirror import (
     PROGRESS,
-    Progress,
+    RunProgress,
     Stamp,
     progress_bytes,
     read_progress,
@@ -51,16 +51,16 @@ class MirrorWriter:
         self._copied: dict[str, Stamp] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._on_its_way: dict[str, _Waiting] = {}
-        self._progress = Progress(0, 0)
+        self._progress = RunProgress(0, 0)
         self._fault: Exception | None = None
         self._is_over = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
 
-    def begin(self, progress: Progress | None) -> None:
+    def begin(self, progress: RunProgress | None) -> None:
         """Refuse a mirror that is further than the folder, or that cannot be written to; begin to copy."""
         found = read_progress(self._store)
-        here = progress or Progress(0, 0)
+        here = progress or RunProgress(0, 0)
         if found is not None and found > here:
             raise ConfigError(
                 f"{self._folder}: is at {here}, but its mirror {self._store} is at {found}, so the run went on "
@@ -72,7 +72,7 @@ class MirrorWriter:
         if progress is not None:
             self.update(progress)
 
-    def update(self, progress: Progress) -> None:
+    def update(self, progress: RunProgress) -> None:
         """Let everything be copied that has changed in the folder; returns at once."""
         if not self._thread.is_alive():
             return
@@ -120,7 +120,7 @@ class MirrorWriter:
                 if is_last or (self._is_over and not self._waiting):
                     return
 
-    def _copy(self, batch: dict[str, _Waiting], progress: Progress) -> None:
+    def _copy(self, batch: dict[str, _Waiting], progress: RunProgress) -> None:
         """Copy some files, the state last, and remove copies of states that are no longer kept."""
         for name in sorted(batch, key=lambda name: name == LAST):
             _put(self._store, name, batch[name].snapshot)

@@ -67,7 +67,16 @@ def map_dataset_path(path: str, environment: Environment) -> str:
 
 
 def resolve_paths(values: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
-    """Resolve every text that starts with `//` or `~/`, at any depth; under `dset`, apply the team's mappers too."""
+    """Resolve every text that starts with `//` or `~/`, at any depth; under `dset`, apply the team's mappers too.
+
+    >>> from pathlib import Path
+    >>> from solfa.environment import load_environment
+    >>> from solfa.xp import resolve_paths
+    >>> environment = load_environment({"SOLFA_REFERENCE_DIR": str(Path("audio").absolute()), "HOME": "/home/ada"})
+    >>> resolved = resolve_paths({"dim": 16, "prompt": {"file": "//reference/guitar.wav"}}, environment)
+    >>> resolved["dim"], Path(resolved["prompt"]["file"]).is_file()
+    (16, True)
+    """
     return {key: _resolve_value(value, environment, key, key == DATASET_KEY) for key, value in values.items()}
 
 

@@ -102,7 +102,15 @@ class ExperimentRecord:
 
 
 def list_experiments(xps_dir: str | Path) -> list[Path]:
-    """List the folders of all experiments, the most recently changed first."""
+    """List the folders of all experiments, the most recently changed first.
+
+    >>> from pathlib import Path
+    >>> from solfa.xp import list_experiments
+    >>> Path("xps/9521b0af").mkdir(parents=True)
+    >>> _ = Path("xps/9521b0af/.argv.json").write_text('["solver=lm/debug"]')
+    >>> [folder.name for folder in list_experiments("xps")]
+    ['9521b0af']
+    """
     xps_dir = Path(xps_dir)
     if not xps_dir.is_dir():
         return []
@@ -153,13 +161,28 @@ def no_such_experiment(xps_dir: Path, text: str) -> str:
     names = [folder.name for folder in list_experiments(xps_dir)]
     if not names:
         return f"{text}: there are no experiments in {xps_dir}; train one, or set SOLFA_DORA_DIR to where they are kept"
-    near = get_close_matches(text.removeprefix("//sig/"), names, n=SHOWN, cutoff=0.5)
+    near = similar_experiments(xps_dir, text)
     known = f"did you mean {' or '.join(near)}?" if near else f"the latest are {', '.join(names[:SHOWN])}"
     return f"{text}: no such experiment in {xps_dir}; {known}"
 
 
+def similar_experiments(xps_dir: Path, text: str) -> list[str]:
+    """List the signatures that resemble what was typed, the most similar first."""
+    names = [folder.name for folder in list_experiments(xps_dir)]
+    return get_close_matches(text.removeprefix("//sig/"), names, n=SHOWN, cutoff=0.5)
+
+
 def read_experiment(folder: str | Path) -> ExperimentRecord:
-    """Read a folder; damaged files are left out and listed in `faults`."""
+    """Read a folder; damaged files are left out and listed in `faults`.
+
+    >>> from pathlib import Path
+    >>> from solfa.xp import read_experiment
+    >>> Path("xps/9521b0af").mkdir(parents=True)
+    >>> _ = Path("xps/9521b0af/.argv.json").write_text('["solver=lm/debug"]')
+    >>> record = read_experiment("xps/9521b0af")
+    >>> record.overrides, record.checkpoints, record.faults
+    (('solver=lm/debug',), (), ())
+    """
     folder = Path(folder)
     faults: list[str] = []
     overrides = _read(folder / ARGV, list, faults) or []

@@ -36,7 +36,12 @@ def write_state(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def read_state(path: str | Path) -> dict[str, Any]:
-    """Read a state to the CPU, refusing anything but tensors and plain values."""
+    """Read a state to the CPU, refusing anything but tensors and plain values.
+
+    >>> from solfa.xp import read_state
+    >>> sorted(read_state("solfa/xps/899630c8/best.pt")["states"])
+    ['model']
+    """
     path = Path(path)
     try:
         state = read_plain(path)

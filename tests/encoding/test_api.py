@@ -12,7 +12,7 @@ import torch
 
 import solfa
 from solfa.encoding.api import codec_of
-from solfa.encoding.decoding import originals
+from solfa.encoding.decoded_clips import originals
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info
 from solfa.encoding.progress import Silence
 from solfa.errors import ConfigError, SolfaError, StoreError
@@ -52,7 +52,7 @@ def test_segments_together_are_the_recording(audio_folder, tmp_path):
 
 def test_to_find_that_nothing_is_to_be_done_takes_neither_torch_nor_pandas(audio_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("solfa.codecs.remembered._SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("solfa.codecs.codec_memory._SETTLED_SECONDS", 0.0)
     dest = tmp_path / "d.solfa"
     encode(audio_folder, dest)
     assert solfa.encode(audio_folder, dest).new_clips == 0  # by its name, which is remembered
@@ -66,7 +66,7 @@ def test_to_find_that_nothing_is_to_be_done_takes_neither_torch_nor_pandas(audio
 
 def test_what_is_remembered_of_a_codec_does_not_hide_that_a_dataset_has_another(audio_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("solfa.codecs.remembered._SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("solfa.codecs.codec_memory._SETTLED_SECONDS", 0.0)
     encode(audio_folder, tmp_path / "8.solfa")
     encode(audio_folder, tmp_path / "9.solfa", "mulaw:bits=9")
     for _ in range(2):  # loaded, then remembered

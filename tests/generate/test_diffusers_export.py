@@ -20,7 +20,7 @@ from solfa.generate.export import export_adapter
 from solfa.generate.model import build_model, load_model
 from solfa.generate.trained_folder import read_trained
 from solfa.models.flow.generation import clip_noise
-from solfa.models.flow.published import read_published
+from solfa.models.flow.published_models import read_published
 from solfa.solvers.tasks.flow import FlowSolver
 from solfa.store.array_dataset import append_arrays
 from solfa.store.plan_file import PlannedClip

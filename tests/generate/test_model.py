@@ -87,6 +87,10 @@ def test_a_model_is_found_by_signature_beginning_and_folder(dora_dir: Path, monk
         assert load_model(text).info.folder.name == "1abe1000"
     with pytest.raises(ConfigError, match="no such experiment"):
         load_model("77777777")
+    with pytest.raises(ConfigError, match=r"no such experiment .*folder and no Hub id; pass a signature, .* Hub$"):
+        load_model("nowhere/at/all")
+    with pytest.raises(ConfigError, match=r"did you mean 1abe1000\?$"):
+        load_model("1abe1001")
     with pytest.raises(ConfigError, match=r"nobody/knows.*export_model"):
         load_model("nobody/knows")
 
@@ -253,6 +257,7 @@ def test_the_card_tells_data_hashes_licences_and_the_curve(dora_dir: Path, tmp_p
     assert config["data"]["digest"] in card and config["about"]["weights_sha256"] in card
     assert "CC-jazz" in card and "2 clips" in card and "genre (labels)" in card
     assert "curve.svg" in card and "<polyline" in (folder / "curve.svg").read_text()
+    assert "pipeline_tag" not in card and "text=" not in card, "it reads a genre, and no text"
     assert not {"dset", "optim"} & set(config["settings"])
 
 
@@ -270,6 +275,7 @@ def test_weights_of_others_are_told_with_their_hashes(dora_dir: Path, tmp_path: 
     assert about["started_from"] == {"source": "ba5e0000", "sha256": base_about["weights_sha256"]}
     assert about["parts"]["description encoder"]["source"] == "tiny-t5" and "started_from" not in base_about
     card = (tuned / "README.md").read_text()
+    assert "pipeline_tag: text-to-audio" in card and "text=" in card
     for told in (about["started_from"], about["parts"]["description encoder"]):
         assert told["source"] in card and told["sha256"] in card
     assert str(tmp_path) not in (tuned / "README.md").read_text().partition("decoded by")[0]

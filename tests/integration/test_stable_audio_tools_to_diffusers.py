@@ -8,6 +8,7 @@ import diffusers
 import numpy as np
 import pytest
 import torch
+from tests.models.flow.test_published import write_tools
 
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.protocol import Codec
@@ -16,7 +17,7 @@ from solfa.errors import ConfigError
 from solfa.generate.diffusers_export import export_as_diffusers
 from solfa.generate.model import load_model
 from solfa.models.flow.generation import clip_noise
-from solfa.models.flow.published import read_published
+from solfa.models.flow.published_models import read_published
 from solfa.solvers.tasks.flow import FlowSolver
 from solfa.store.array_dataset import append_arrays
 from solfa.store.plan_file import PlannedClip
@@ -28,7 +29,6 @@ from tests.codecs.stable_audio_tools.test_autoencoder import edited
 from tests.generate.test_diffusers_export import FRAMES, draw_there
 from tests.models.conditioners.tiny_encoders import write_t5
 from tests.models.flow import restated_dit
-from tests.models.flow.test_published import write_tools
 from tests.solvers.tasks.test_flow import flow_values, solver_of
 
 SECONDS = FRAMES * 40 / 44_100

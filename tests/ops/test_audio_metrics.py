@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from solfa.evaluate import reconstruction
-from solfa.ops.audio_metrics import codebook_perplexity, codebook_usage, count_codes, mel_distance_db, si_sdr
+from solfa.ops.audio_metrics import batch_mel_distance_db, codebook_perplexity, codebook_usage, count_codes, si_sdr
 
 
 def noise(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -64,7 +64,7 @@ def test_mel_distance_is_that_of_the_report():
     target = noise(2, 2, 9_000, seed=1)
     estimate = target + 0.05 * noise(2, 2, 9_000, seed=2)
     estimate[1, :, 4_000:] = 0.0
-    found = mel_distance_db(estimate, target, 16_000)
+    found = batch_mel_distance_db(estimate, target, 16_000)
     for clip in range(2):
         expected = reconstruction.mel_distance_db(target[clip].numpy(), estimate[clip].numpy(), 16_000)
         assert found[clip].item() == pytest.approx(expected, rel=1e-3)
@@ -72,10 +72,10 @@ def test_mel_distance_is_that_of_the_report():
 
 def test_mel_distance_is_the_change_of_level_and_zero_for_equal_sounds():
     target = noise(2, 1, 9_000)
-    assert mel_distance_db(target, target, 16_000).tolist() == [0.0, 0.0]
-    assert mel_distance_db(0.5 * target, target, 16_000).tolist() == pytest.approx([6.0206] * 2, abs=0.01)
+    assert batch_mel_distance_db(target, target, 16_000).tolist() == [0.0, 0.0]
+    assert batch_mel_distance_db(0.5 * target, target, 16_000).tolist() == pytest.approx([6.0206] * 2, abs=0.01)
     silence = torch.zeros(1, 1, 50)
-    assert mel_distance_db(silence, silence, 16_000).tolist() == [0.0]
+    assert batch_mel_distance_db(silence, silence, 16_000).tolist() == [0.0]
 
 
 def test_counts_usage_and_perplexity_equal_slow_counts():

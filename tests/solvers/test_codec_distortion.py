@@ -15,7 +15,7 @@ from solfa.codecs.families.mulaw import MulawOptions
 from solfa.codecs.families.quantized import WaveformCodec
 from solfa.config import parse_config
 from solfa.errors import ConfigError
-from solfa.ops.audio_metrics import mel_distance_db, si_sdr
+from solfa.ops.audio_metrics import batch_mel_distance_db, si_sdr
 from solfa.solvers.config import EvaluateConfig
 from solfa.solvers.standard import StandardSolver
 from tests.solvers.tasks import test_flow, test_sashimi
@@ -56,7 +56,7 @@ def test_it_is_that_of_the_decoded_clips_against_their_recordings(folder: Path, 
         first = round(float(start or 0) * CODEC.sample_rate)
         length = CODEC.sample_rate // 2
         original, decoded = audio[:, first : first + length], CODEC.decode(clip)[:, :length]
-        mel.append(float(mel_distance_db(decoded[None], original[None], CODEC.sample_rate)))
+        mel.append(float(batch_mel_distance_db(decoded[None], original[None], CODEC.sample_rate)))
         ratio.append(float(si_sdr(decoded[0], original[0])))
     assert found["codec_mel_db"] == pytest.approx(np.mean(mel), rel=1e-6)
     assert found["codec_si_sdr_db"] == pytest.approx(np.mean(ratio), rel=1e-6)

@@ -50,5 +50,5 @@ def test_a_name_is_shown_as_text(make_client: Callable[..., TestClient], small_d
 
 def test_pages_are_served_without_torch() -> None:
     """Nobody waits for torch who only looks; listening imports it."""
-    code = "import sys, solfa.studio.server, solfa.encoding.decoding; sys.exit('torch' in sys.modules)"
+    code = "import sys, solfa.studio.server, solfa.encoding.decoded_clips; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

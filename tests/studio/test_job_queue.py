@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from solfa.errors import ConfigError
 from solfa.studio.events import Leaving
 from solfa.studio.job_queue import MOST_ENDED, Job, JobQueue
+from tests.studio.job_threads import wait_for_jobs
 
 
 @pytest.fixture
@@ -19,11 +20,6 @@ def leaving() -> Leaving:
 @pytest.fixture
 def queue(leaving: Leaving) -> JobQueue:
     return JobQueue(leaving)
-
-
-def wait(queue: JobQueue) -> None:
-    while not queue.is_idle:
-        time.sleep(0.001)
 
 
 def until_stopped(job: Job) -> None:
@@ -42,11 +38,11 @@ def test_jobs_run_in_order_and_never_two_at_once(queue: JobQueue) -> None:
         running.release()
 
     jobs = [queue.add(str(number), work) for number in range(10)]
-    wait(queue)
+    wait_for_jobs()
     assert seen == [str(number) for number in range(10)]
     assert {job.state for job in jobs} == {"done"}
     queue.add("later", work)  # also after the thread has ended
-    wait(queue)
+    wait_for_jobs()
     assert seen[-1] == "later"
 
 
@@ -72,7 +68,7 @@ def test_every_end_is_told_and_the_next_job_has_its_turn(queue: JobQueue, monkey
     assert [job.title for job in queue.under_way()] == ["job"] * 4 + ["never", "last"]
     queue.stop(never.key)
     queue.stop(jobs[0].key)
-    wait(queue)
+    wait_for_jobs()
     assert [state for state, _ in ends] == ["stopped", "failed", "failed", "done"]
     assert ends[1][1] == "seconds: too long" and "RuntimeError: boom" in ends[2][1]
     assert (never.state, last.state) == ("failed", "done")  # what it noted could not be written
@@ -83,14 +79,14 @@ def test_every_end_is_told_and_the_next_job_has_its_turn(queue: JobQueue, monkey
 def test_a_server_that_ends_stops_its_jobs(queue: JobQueue, leaving: Leaving) -> None:
     jobs = [queue.add("job", until_stopped) for _ in range(3)]
     leaving.begin()
-    wait(queue)
+    wait_for_jobs()
     assert {job.state for job in jobs} == {"stopped"}
 
 
 def test_old_jobs_are_forgotten(queue: JobQueue) -> None:
     first = queue.add("job", lambda job: None)
     for _ in range(MOST_ENDED + 1):
-        wait(queue)
+        wait_for_jobs()
         queue.add("job", lambda job: None)
-    wait(queue)
+    wait_for_jobs()
     assert queue.find(first.key) is None and len(queue.look()) <= MOST_ENDED + 1

@@ -31,3 +31,11 @@ def test_a_card_says_what_it_is_told(tmp_path: Path) -> None:
     assert "| started from | base (sha256 12) |" in card
     assert "| CC0 | 1 clip |" in card and "| CC-BY | 2 clips |" in card
     assert "curve.svg" in card and (tmp_path / "curve.svg").is_file()
+    assert "pipeline_tag: text-to-audio\n" in card
+
+
+def test_a_model_that_reads_no_text_has_no_task_on_the_hub(tmp_path: Path) -> None:
+    plain = {"title": "waves", "what": "A model.", "facts": {}, "data_facts": {}, "history": [], "metric": None}
+    write_card(tmp_path, **plain, tag=None, use="import solfa")
+    head = (tmp_path / "README.md").read_text().split("---")[1]
+    assert "pipeline_tag" not in head and head.startswith("\nlibrary_name: solfa\ntags:\n")

@@ -9,7 +9,7 @@ import pytest
 from solfa.errors import ConfigError, StoreError
 from solfa.files import LocalStore, Store, store_at
 from solfa.xp import mirror_writer
-from solfa.xp.mirror import PROGRESS, Progress, clear_mirror, mirror_of, restore_folder
+from solfa.xp.mirror import PROGRESS, RunProgress, clear_mirror, mirror_of, restore_folder
 from solfa.xp.mirror_writer import MirrorWriter
 
 
@@ -38,10 +38,10 @@ def test_what_was_saved_comes_back_when_the_folder_is_gone(mirror: Store, tmp_pa
     one, other = tmp_path / "one", tmp_path / "other"
     write(one, last="state 1", best="best 1", history="[]", failure="{}")
     with MirrorWriter(mirror, one) as copying:
-        copying.begin(Progress(1, 0))
+        copying.begin(RunProgress(1, 0))
         write(one, last="state 2", clip="sound", config="{}")
         (one / "checkpoint_0001.pt").write_text("state 1")
-        copying.update(Progress(2, 0))
+        copying.update(RunProgress(2, 0))
     copied = keys(mirror)
     assert json.loads(copied.pop(PROGRESS)) == {"epoch": 2, "num_updates": 0}
     assert copied.pop("checkpoint.pt") == "state 2" and copied.pop("samples/3/a.wav") == "sound"
@@ -54,9 +54,9 @@ def test_what_was_saved_comes_back_when_the_folder_is_gone(mirror: Store, tmp_pa
     before = {entry.key: entry[2:] for entry in mirror.list() if entry.key != PROGRESS}
     (other / "checkpoint_0001.pt").unlink()
     with MirrorWriter(mirror, other) as copying:
-        copying.begin(Progress(2, 0))
+        copying.begin(RunProgress(2, 0))
         write(other, history="[{}]")
-        copying.update(Progress(2, 0))
+        copying.update(RunProgress(2, 0))
     after = {entry.key: entry[2:] for entry in mirror.list() if entry.key != PROGRESS}
     # Only what has changed was copied again, and what is no longer kept is gone.
     assert {name for name in after if after[name] != before[name]} == {"history.json"}
@@ -69,7 +69,7 @@ def test_a_mirror_that_is_further_is_not_overwritten(tmp_path: Path) -> None:
     store.replace(PROGRESS, b'{"epoch": 9, "num_updates": 3}')
     store.replace("checkpoint.pt", b"epoch 9")
     with pytest.raises(ConfigError, match=r"epoch 5.*epoch 9 after 3 updates.*remove this folder"):
-        MirrorWriter(store, folder).begin(Progress(5, 0))
+        MirrorWriter(store, folder).begin(RunProgress(5, 0))
     assert store.read("checkpoint.pt") == b"epoch 9"
     clear_mirror(store)
     assert not restore_folder(store, tmp_path / "new")
@@ -104,12 +104,12 @@ def test_a_mirror_that_is_away_does_not_stop_the_run_but_its_end_says_so(
         (away / ".tmp").rmdir()
         away.rmdir()
         away.write_text("a file in its place")
-        copying.update(Progress(1, 0))
+        copying.update(RunProgress(1, 0))
     assert "the mirror is behind" in caplog.text
     assert [path.name for path in folder.iterdir()] == ["checkpoint.pt"]
     away.unlink()
     with MirrorWriter(store, folder) as copying:
-        copying.begin(Progress(1, 0))
+        copying.begin(RunProgress(1, 0))
     assert keys(store)["checkpoint.pt"] == "state 1"
 
 

@@ -44,7 +44,14 @@ def locate_file(path: str | Path) -> Location:
 
 
 def locate_recording(root: Place, recording: Recording) -> Location:
-    """Find the bytes of a recording."""
+    """Find the bytes of a recording.
+
+    >>> from solfa.audio import locate_recording, open_source
+    >>> source = open_source("audio/drums")
+    >>> kick = next(iter(source.recordings()))
+    >>> locate_recording(source.root, kick).path.as_posix()
+    'audio/drums/kick.wav'
+    """
     return locate(root, recording.uri, recording.member, recording.member_offset, recording.member_size)
 
 

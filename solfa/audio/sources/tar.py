@@ -26,7 +26,7 @@ COMPRESSED = "is compressed, so its members cannot be read in place; decompress 
 _MAGICS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 
 
-class Member(NamedTuple):
+class TarMember(NamedTuple):
     """A tar member: its escaped name, where its bytes are, and why they must not be read, if so."""
 
     name: str
@@ -107,19 +107,19 @@ class _HeaderFile(io.RawIOBase):
         return self._file.tell()
 
 
-def _members(file: io.BufferedReader, num_bytes: int) -> Iterator[Member]:
+def _members(file: io.BufferedReader, num_bytes: int) -> Iterator[TarMember]:
     """List the members; if the tar is damaged, the last member has no name and says why."""
     try:
         yield from _intact_members(file, num_bytes)
     except (tarfile.TarError, OSError, EOFError) as error:
-        yield Member("", 0, 0, f"the tar is damaged: {error}")
+        yield TarMember("", 0, 0, f"the tar is damaged: {error}")
 
 
-def _intact_members(file: io.BufferedReader, num_bytes: int) -> Iterator[Member]:
+def _intact_members(file: io.BufferedReader, num_bytes: int) -> Iterator[TarMember]:
     with tarfile.open(fileobj=_HeaderFile(file), mode="r:", errors="surrogateescape") as archive:
         for info in archive:
             if not info.isdir():
-                yield Member(escape_path(info.name), info.offset_data, info.size, _fault(info, num_bytes))
+                yield TarMember(escape_path(info.name), info.offset_data, info.size, _fault(info, num_bytes))
             # tarfile would keep every header it has seen in memory.
             archive.members.clear()  # type: ignore[attr-defined]
         # tarfile takes an invalid header for the end; the real end is a block of zeros, or nothing.
@@ -151,12 +151,14 @@ def tar_recordings(path: Path | ObjectFile, *, uri: str) -> Iterator[Recording]:
             yield from _group_recordings(path, list(group), uri, keys)
 
 
-def _group_of(member: Member) -> str:
+def _group_of(member: TarMember) -> str:
     folder, _, name = member.name.rpartition("/")
     return f"{folder}/{name.partition('.')[0]}"
 
 
-def _group_recordings(path: Path | ObjectFile, group: list[Member], uri: str, keys: UniqueKeys) -> Iterator[Recording]:
+def _group_recordings(
+    path: Path | ObjectFile, group: list[TarMember], uri: str, keys: UniqueKeys
+) -> Iterator[Recording]:
     by_name = {member.name: member for member in group}
     size_bytes, mtime_ns = file_version(path)
     for member in group:
@@ -190,7 +192,7 @@ def _group_recordings(path: Path | ObjectFile, group: list[Member], uri: str, ke
 
 
 def _sidecar(
-    path: Path | ObjectFile, by_name: dict[str, Member], stems: tuple[str, str], extension: str
+    path: Path | ObjectFile, by_name: dict[str, TarMember], stems: tuple[str, str], extension: str
 ) -> tuple[bytes | None, str | None]:
     member = next((by_name[stem + extension] for stem in stems if stem + extension in by_name), None)
     if member is None:

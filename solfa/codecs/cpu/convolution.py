@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.weight_norm import WeightNorm
 
-from solfa.codecs.cpu.tiles import Geometry, Window, split_evenly, windows_of
+from solfa.codecs.cpu.tiles import Geometry, InputWindow, split_evenly, windows_of
 
 # torch hands a convolution to oneDNN only above this many input elements (use_mkldnn in ATen's Convolution.cpp). Both
 # kernels are correct up to rounding, but a piece should be rounded the way the whole clip is.
@@ -76,7 +76,7 @@ class Placed(NamedTuple):
 
     conv: Convolution
     geometry: Geometry
-    window: Window
+    window: InputWindow
 
     def __call__(self, x: Float[Tensor, "1 in n"]) -> Float[Tensor, "1 out m"]:
         """Convolve the samples of the window, padding them where they touch an end of the clip."""
@@ -113,7 +113,7 @@ class Placed(NamedTuple):
         )
 
 
-class Stage(NamedTuple):
+class FusedLayers(NamedTuple):
     """Layers that are computed together: the convolutions a window passes through, and what happens to a piece."""
 
     convolutions: tuple[Convolution, ...]
@@ -152,7 +152,7 @@ def has_fast_bf16() -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def run_stage(stage: Stage, x: Float[Tensor, "1 C N"]) -> Float[Tensor, "1 Z T"]:
+def run_stage(stage: FusedLayers, x: Float[Tensor, "1 C N"]) -> Float[Tensor, "1 Z T"]:
     """Compute one stage over a whole clip."""
     chain: list[Geometry] = []
     for conv in stage.convolutions:
@@ -171,7 +171,7 @@ def run_stage(stage: Stage, x: Float[Tensor, "1 C N"]) -> Float[Tensor, "1 Z T"]
     return out
 
 
-def run_stages(stages: Sequence[Stage], audio: Float[Tensor, "B C N"]) -> Float[Tensor, "B Z T"]:
+def run_stages(stages: Sequence[FusedLayers], audio: Float[Tensor, "B C N"]) -> Float[Tensor, "B Z T"]:
     """Compute all stages clip by clip, so that no clip's numbers depend on the rest of its batch."""
     clips = []
     for clip in torch.split(audio, 1):

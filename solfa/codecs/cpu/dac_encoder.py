@@ -16,14 +16,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from solfa.codecs.cpu.convolution import Padding, Placed, Stage, fold, run_stages
+from solfa.codecs.cpu.convolution import FusedLayers, Padding, Placed, fold, run_stages
 from solfa.codecs.inference import clip_by_clip
 
 Activation = Callable[[Float[Tensor, "1 C n"]], Float[Tensor, "1 C n"]]
 
 
 @dataclass(frozen=True)
-class Snake:
+class ExactSnake:
     """x + sin^2(alpha x) / beta, rounded operation by operation as the plain module rounds it."""
 
     alpha: Float[Tensor, "1 C 1"]
@@ -40,14 +40,14 @@ def read_activation(module: Any) -> Activation:
         return module
     alpha = module.alpha.detach()
     if not hasattr(module, "beta"):
-        return Snake(alpha, (alpha + 1e-9).reciprocal())
+        return ExactSnake(alpha, (alpha + 1e-9).reciprocal())
     alpha, beta = (part.exp() if module.logscale else part for part in (alpha, module.beta.detach()))
-    return Snake(alpha, (beta + 1e-9).reciprocal())
+    return ExactSnake(alpha, (beta + 1e-9).reciprocal())
 
 
 @dataclass(frozen=True)
 class DacCompute:
-    """What a stage does to a piece; the convolutions arrive in the order of `Stage.convolutions`."""
+    """What a stage does to a piece; the convolutions arrive in the order of `FusedLayers.convolutions`."""
 
     has_first: bool
     units: tuple[tuple[Activation, Activation], ...]
@@ -64,9 +64,9 @@ class DacCompute:
         return next(placed)(self.last(x))
 
 
-def read_stages(encoder: Any) -> list[Stage]:
+def read_stages(encoder: Any) -> list[FusedLayers]:
     """Group the layers of an encoder into stages that end in a convolution."""
-    stages: list[Stage] = []
+    stages: list[FusedLayers] = []
     convolutions = [encoder.conv1]
     for block in encoder.block:
         units = (block.res_unit1, block.res_unit2, block.res_unit3)
@@ -78,13 +78,13 @@ def read_stages(encoder: Any) -> list[Stage]:
     return stages
 
 
-def _stage(convolutions: Sequence[nn.Conv1d], compute: DacCompute) -> Stage:
+def _stage(convolutions: Sequence[nn.Conv1d], compute: DacCompute) -> FusedLayers:
     paddings = [int(conv.padding[0]) for conv in convolutions]
     folded = [
         fold(conv, Padding(pad, pad, "constant", by_convolution=pad > 0))
         for conv, pad in zip(convolutions, paddings, strict=True)
     ]
-    return Stage(tuple(folded), compute)
+    return FusedLayers(tuple(folded), compute)
 
 
 def fast_dac_encoder(encoder: nn.Module) -> Callable[[Float[Tensor, "B C N"]], Float[Tensor, "B Z T"]]:

@@ -19,9 +19,9 @@ from torch.nn import functional as F
 
 from solfa.codecs.cpu.convolution import (
     Convolution,
+    FusedLayers,
     Padding,
     Placed,
-    Stage,
     fold,
     has_fast_bf16,
     run_stages,
@@ -32,7 +32,7 @@ from solfa.codecs.cpu.lstm import residual_lstm
 
 @dataclass(frozen=True)
 class SeanetCompute:
-    """What a stage does to a piece; the convolutions arrive in the order of `Stage.convolutions`."""
+    """What a stage does to a piece; the convolutions arrive in the order of `FusedLayers.convolutions`."""
 
     has_first: bool
     shortcuts: tuple[Convolution | None, ...]
@@ -57,9 +57,9 @@ def fold_padded(layer: Any) -> Convolution:
     return fold(layer.conv, Padding(total - right, right, layer.pad_mode, completes_last_frame=True))
 
 
-def read_stages(layers: Sequence[Any]) -> list[Stage]:
+def read_stages(layers: Sequence[Any]) -> list[FusedLayers]:
     """Group the layers of a SEANet encoder, up to its LSTM, into stages that end in a downsampling."""
-    stages: list[Stage] = []
+    stages: list[FusedLayers] = []
     convolutions: list[Convolution] = []
     shortcuts: list[Convolution | None] = []
     for layer in layers:
@@ -70,7 +70,7 @@ def read_stages(layers: Sequence[Any]) -> list[Stage]:
             convolutions.append(fold_padded(layer))
             if shortcuts:
                 compute = SeanetCompute(has_first=not stages, shortcuts=tuple(shortcuts))
-                stages.append(Stage(tuple(convolutions), compute))
+                stages.append(FusedLayers(tuple(convolutions), compute))
                 convolutions, shortcuts = [], []
     return stages
 
@@ -93,7 +93,7 @@ def fast_seanet_encoder(encoder: Any) -> Callable[[Float[Tensor, "B C N"]], Floa
     recurrent: Any = None if hasattr(layers[-1], "conv") else layers.pop()
     stages = read_stages(layers)
     lstm = residual_lstm(recurrent.lstm) if hasattr(recurrent, "lstm") else None
-    tail = Stage((fold_padded(last),), SeanetCompute(has_first=False, shortcuts=()))
+    tail = FusedLayers((fold_padded(last),), SeanetCompute(has_first=False, shortcuts=()))
     hop_length = prod(conv.stride[0] for conv in encoder.modules() if isinstance(conv, nn.Conv1d))
     shortest = hop_length * (2 + max(stage.widest for stage in [*stages, tail]))
 

@@ -36,7 +36,7 @@ class Geometry:
         return (self.num_in + self.pad_left + self.pad_right - self.span) // self.stride + 1
 
 
-class Window(NamedTuple):
+class InputWindow(NamedTuple):
     """The samples `[start, stop)` of a convolution's input, the padding that completes them, and what to drop."""
 
     start: int
@@ -48,7 +48,7 @@ class Window(NamedTuple):
     """Leading outputs that the convolution computes from its own padding inside the clip."""
 
 
-def window_of(geometry: Geometry, first: int, last: int) -> Window:
+def window_of(geometry: Geometry, first: int, last: int) -> InputWindow:
     """Find what the outputs `[first, last)` are computed from."""
     start = first * geometry.stride - geometry.pad_left
     stop = (last - 1) * geometry.stride + geometry.span - geometry.pad_left
@@ -58,14 +58,14 @@ def window_of(geometry: Geometry, first: int, last: int) -> Window:
         end = -(-(last + reach) // ALIGNMENT) * ALIGNMENT
         stop = (end - 1) * geometry.stride + geometry.span - geometry.pad_left
         start, stop = begin * geometry.stride, min(stop, geometry.num_in)
-        return Window(start, stop, geometry.pad_left, geometry.pad_right, last - first, first - begin)
+        return InputWindow(start, stop, geometry.pad_left, geometry.pad_right, last - first, first - begin)
     pad_left, pad_right = max(-start, 0), max(stop - geometry.num_in, 0)
-    return Window(max(start, 0), min(stop, geometry.num_in), pad_left, pad_right, last - first)
+    return InputWindow(max(start, 0), min(stop, geometry.num_in), pad_left, pad_right, last - first)
 
 
-def windows_of(chain: Sequence[Geometry], first: int, last: int) -> list[Window]:
+def windows_of(chain: Sequence[Geometry], first: int, last: int) -> list[InputWindow]:
     """Find the window of each convolution of `chain` (in order), so that the last one yields `[first, last)`."""
-    windows: list[Window] = []
+    windows: list[InputWindow] = []
     for geometry in reversed(chain):
         window = window_of(geometry, first, last)
         first, last = window.start, window.stop

@@ -8,7 +8,7 @@ from solfa.codecs.stable_audio_tools.autoencoder_config import Autoencoder, Part
 from solfa.config import Config
 
 
-class Elu(Config):
+class EluParameters(Config):
     """The only parameter of the activation."""
 
     alpha: float = Field(default=1.0, ge=1.0, le=1.0)
@@ -24,7 +24,7 @@ class Seanet(Config):
     ratios: tuple[int, ...] = Field(min_length=1)
     """Strides from the first layer on, in the encoder and in the decoder."""
     activation: Literal["ELU"] = "ELU"
-    activation_params: Elu = Elu()
+    activation_params: EluParameters = EluParameters()
     norm: Literal["weight_norm"] = "weight_norm"
     kernel_size: int = 7
     last_kernel_size: int = 7
@@ -44,7 +44,7 @@ class SeanetEncoderPart(Part):
     config: Seanet
 
 
-class SeanetDecoder(Seanet):
+class SeanetDecoderConfig(Seanet):
     """The decoder, which trims what it adds."""
 
     trim_right_ratio: float = 1.0
@@ -55,7 +55,7 @@ class SeanetDecoderPart(Part):
     """The decoder and its type."""
 
     type: Literal["seanet"]
-    config: SeanetDecoder
+    config: SeanetDecoderConfig
     soft_clip: Literal[False] = False
 
 

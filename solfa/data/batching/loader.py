@@ -89,6 +89,13 @@ class GlobalBatchSampler:
     Every rank makes the same number of steps. If the rows of a batch cannot be divided evenly by `world_size`, the
     first ranks get one more. A batch smaller than `world_size` is refused unless `pad_ranks` is set: then the last
     ranks get a row of padding, which the loop must not count (`Batch.is_padding`); training on it would teach silence.
+
+    >>> import numpy as np
+    >>> from solfa.data import Crop, GlobalBatchSampler, MemoryClip, MemoryClips
+    >>> clips = MemoryClips([MemoryClip(f"{n}", np.full((100, 4), n, np.uint16)) for n in range(8)])
+    >>> sampler = GlobalBatchSampler(clips, Crop(num_frames=50, batch_size=4), rank=1, world_size=2)
+    >>> [(share.part.num_rows, share.global_rows) for share in sampler]
+    [(2, 4), (2, 4)]
     """
 
     def __init__(

@@ -84,7 +84,14 @@ def files_of_source(source: ClipSource) -> RemoteFiles | None:
 
 @dataclass(frozen=True)
 class MemoryClip:
-    """A clip that is an array in memory."""
+    """A clip that is an array in memory.
+
+    >>> import numpy as np
+    >>> from solfa.data import MemoryClip, MemoryClips
+    >>> clips = MemoryClips([MemoryClip("a", np.zeros((100, 4), np.uint16), caption="a bell")])
+    >>> len(clips), clips.num_frames
+    (1, array([100]))
+    """
 
     id: str
     array: Num[np.ndarray, "T W"]

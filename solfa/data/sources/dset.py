@@ -31,7 +31,12 @@ Stage = Literal["train", "valid", "evaluate", "generate"]
 
 
 class Source(Config):
-    """One source of clips: a Solfa dataset, audio and the codec to encode it with, or arrays that a codec made."""
+    """One source of clips: a Solfa dataset, audio and the codec to encode it with, or arrays that a codec made.
+
+    >>> from solfa.data import Source, open_sources
+    >>> len(open_sources([Source(path="music.solfa", where={"caption": {"present": True}})]))
+    2
+    """
 
     path: Annotated[str, AfterValidator(expect_place)]
     """A Solfa dataset, here or s3://BUCKET/PATH; whatever `solfa encode` takes: a folder, a table, a tar, an audio

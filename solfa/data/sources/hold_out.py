@@ -27,7 +27,13 @@ _SEGMENT = re.compile(r"(@\d{5,}\.\d{3})?(#\d+)?$")
 
 
 class HoldOut(Config):
-    """How much of the training data to keep for validation: a fraction of the recordings, or a number of clips."""
+    """How much of the training data to keep for validation: a fraction of the recordings, or a number of clips.
+
+    >>> from solfa.data import Dset, HoldOut, Source, open_stage
+    >>> dset = Dset(train=[Source(path="music.solfa")], hold_out=HoldOut(fraction=0.5))
+    >>> len(open_stage(dset, "train")) + len(open_stage(dset, "valid"))
+    7
+    """
 
     fraction: float | None = Field(default=None, gt=0, lt=1)
     """A hash of its name alone decides whether a recording is held out, so new recordings do not move others."""

@@ -23,7 +23,7 @@ from solfa.store.stored_group import MappedArrays
 T = TypeVar("T")
 
 
-class Part(NamedTuple):
+class MixturePart(NamedTuple):
     """One source of a mixture."""
 
     source: ClipSource
@@ -113,7 +113,7 @@ def mixed_id(number: int, clip_id: str) -> str:
 class Mixture:
     """The clips of several sources as one source; a single source is passed through as it is."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[MixturePart]) -> None:
         if not parts:
             raise ConfigError("mixture: expected at least one source, found none")
         self._sources = [part.source for part in parts]
@@ -151,7 +151,7 @@ class Mixture:
         return joined_files([(files_of_source(source), len(source)) for source in self._sources])
 
 
-def _weights(parts: Sequence[Part]) -> DrawWeights | None:
+def _weights(parts: Sequence[MixturePart]) -> DrawWeights | None:
     given = [part.weight is not None for part in parts]
     if any(given) and not all(given):
         raise ConfigError(f"weight: source {given.index(False)} has none, but others do; give all of them one, or none")
@@ -170,7 +170,7 @@ def _weights(parts: Sequence[Part]) -> DrawWeights | None:
     return DrawWeights(np.concatenate(clips), np.concatenate(numbers))
 
 
-def _digest(parts: Sequence[Part], weighted: bool) -> str:
+def _digest(parts: Sequence[MixturePart], weighted: bool) -> str:
     digests = [part.source.digest for part in parts]
     if not weighted:
         return digests[0] if len(parts) == 1 else value_sha256(["mixture", digests])

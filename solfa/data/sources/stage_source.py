@@ -16,7 +16,7 @@ from solfa.data.sources.columns import STORED_COLUMNS, ClipColumns
 from solfa.data.sources.dset import Dset, Source, Stage
 from solfa.data.sources.filters import kept_clips
 from solfa.data.sources.hold_out import HoldOut, Side, on_side
-from solfa.data.sources.mixture import Mixture, Part
+from solfa.data.sources.mixture import Mixture, MixturePart
 from solfa.data.stable_random import stable_key
 from solfa.data.table.clip_table import ClipTable
 from solfa.data.table.joined_clips import JoinedClips, JoinedRows
@@ -69,7 +69,7 @@ class OpenedSource:
         self.codec_fingerprint: str | None = _codec_fingerprint(infos[0])
         """The hash of everything that changes what that codec computes, its weights included."""
         self._columns = [part.columns for part in opened]
-        self._mixture = Mixture([_part(part) if weighted else Part(part.clips) for part in opened])
+        self._mixture = Mixture([_part(part) if weighted else MixturePart(part.clips) for part in opened])
 
     @property
     def digest(self) -> str:
@@ -182,7 +182,13 @@ def _codec_fingerprint(info: DatasetInfo) -> str | None:
 
 
 def open_stage(dset: Dset, stage: Stage, num_clips: int | None = None, verify: Verify = "never") -> OpenedSource:
-    """Open the data of a stage, or some clips of it; those held out of training are not weighted."""
+    """Open the data of a stage, or some clips of it; those held out of training are not weighted.
+
+    >>> from solfa.data import Dset, HoldOut, Source, open_stage
+    >>> dset = Dset(train=[Source(path="music.solfa")], hold_out=HoldOut(clips=2))
+    >>> len(open_stage(dset, "train")), len(open_stage(dset, "valid"))  # the clips of a recording stay together
+    (3, 4)
+    """
     open_some = partial(open_sources, num_clips=num_clips, verify=verify)
     if stage == "train":
         return open_some(dset.train, hold_out=dset.hold_out, side="train")
@@ -241,9 +247,11 @@ def _joined(table: ClipTable, root: Place, number: int, digest: str) -> JoinedRo
     return join_table(table, columns.recordings(), str(root))
 
 
-def _part(opened: _Opened) -> Part:
+def _part(opened: _Opened) -> MixturePart:
     column = opened.source.weight_column
-    return Part(opened.clips, opened.source.weight, None if column is None else _clip_weights(opened.columns, column))
+    return MixturePart(
+        opened.clips, opened.source.weight, None if column is None else _clip_weights(opened.columns, column)
+    )
 
 
 def _clip_weights(columns: ClipColumns, column: str) -> Float64[np.ndarray, "clips"]:

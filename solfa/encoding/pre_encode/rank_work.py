@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from solfa.encoding.encode_loop import encoded_batches
 from solfa.encoding.pre_encode.item_json import ItemDescriber, recording_path
+from solfa.encoding.pre_encode.item_list import read_items, read_lengths
 from solfa.encoding.pre_encode.items import Slot, items_of_rank, slot_of
-from solfa.encoding.pre_encode.listing import read_items, read_lengths
 from solfa.encoding.pre_encode.out_layout import RankFolder
 from solfa.encoding.pre_encode.padded_batch import BatchEncoder, EncodedItem
 from solfa.encoding.pre_encode.summary import FailedItem
@@ -34,7 +34,7 @@ class ListedItem(NamedTuple):
     """The last of its batch."""
 
 
-Batch = list[Decoded[ListedItem]]
+DecodedBatch = list[Decoded[ListedItem]]
 
 
 @dataclass
@@ -84,13 +84,13 @@ class Work:
             for position, (slot, item) in enumerate(zip(slots, items, strict=True)):
                 yield ListedItem(first + position, slot, slot.id not in stored, position + 1 == len(items)), item
 
-    def _encode(self, batch: Batch) -> list[EncodedItem]:
+    def _encode(self, batch: DecodedBatch) -> list[EncodedItem]:
         """Encode the readable items of a batch, unless there is nothing to write."""
         if not any(decoded.label.is_missing and decoded.audio is not None for decoded in batch):
             return []
         return self.encoder.encode([decoded.audio for decoded in batch if decoded.audio is not None])
 
-    def _write(self, batch: Batch, encoded: list[EncodedItem]) -> None:
+    def _write(self, batch: DecodedBatch, encoded: list[EncodedItem]) -> None:
         readable = [decoded for decoded in batch if decoded.audio is not None]
         for decoded, item in zip(readable, encoded, strict=bool(encoded)):
             place = decoded.label
@@ -98,7 +98,7 @@ class Work:
                 description = self.describer.describe(place.item, decoded.clip, item.num_frames, item.scales)
                 self.folder.store(place.slot, item.array, description)
 
-    def _count(self, batch: Batch, codec_seconds: float, wall_seconds: float) -> None:
+    def _count(self, batch: DecodedBatch, codec_seconds: float, wall_seconds: float) -> None:
         missing = [decoded for decoded in batch if decoded.label.is_missing]
         failed = [decoded for decoded in missing if decoded.error is not None]
         written = [decoded for decoded in missing if decoded.error is None]

@@ -13,9 +13,7 @@ from solfa.encoding.placement import Encoders
 from solfa.encoding.pre_encode.config import MIN_SAMPLE_SIZE, PreEncodeConfig, check_launch
 from solfa.encoding.pre_encode.config_source import Collected, expect_recordings, open_collected
 from solfa.encoding.pre_encode.item_json import ItemDescriber, make_details, model_config_of
-from solfa.encoding.pre_encode.item_metadata import ItemMetadata
-from solfa.encoding.pre_encode.items import MAX_RANKS, Cut
-from solfa.encoding.pre_encode.listing import (
+from solfa.encoding.pre_encode.item_list import (
     check_capacity,
     freeze_list,
     list_path,
@@ -23,13 +21,15 @@ from solfa.encoding.pre_encode.listing import (
     read_lengths,
     refuse_strangers,
 )
+from solfa.encoding.pre_encode.item_metadata import ItemMetadata
+from solfa.encoding.pre_encode.items import MAX_RANKS, Cut
 from solfa.encoding.pre_encode.out_layout import SILENCE, at_work, claim_folder, read_details
 from solfa.encoding.pre_encode.padded_batch import BatchEncoder
 from solfa.encoding.pre_encode.rank_work import Work
 from solfa.encoding.pre_encode.summary import PreEncodeReport
 from solfa.encoding.progress import Listener, Silence
 from solfa.encoding.read_ahead import Target
-from solfa.encoding.shared_planning import plan_one_at_a_time
+from solfa.encoding.shared_plan import plan_one_at_a_time
 from solfa.environment.ranks import Rank, read_rank
 from solfa.errors import ConfigError
 

@@ -32,7 +32,7 @@ class Settings(NamedTuple):
     cfg: SolverConfig
 
 
-class Change(NamedTuple):
+class SettingChange(NamedTuple):
     """A setting whose value changed; None where it is or was absent."""
 
     key: str
@@ -52,7 +52,7 @@ def parse_settings(values: Mapping[str, Any], environment: Environment, given: C
     return Settings(solver, parse_config(solver.Config, chosen, f"solver {name}"))
 
 
-def changed_keys(stored: Mapping[str, Any], new: Mapping[str, Any], exclude: list[str]) -> list[Change]:
+def changed_keys(stored: Mapping[str, Any], new: Mapping[str, Any], exclude: list[str]) -> list[SettingChange]:
     """List the settings that changed, among those that define the experiment.
 
     Absent and null count as equal, so that a new version with one more feature, switched off, can continue old
@@ -60,7 +60,7 @@ def changed_keys(stored: Mapping[str, Any], new: Mapping[str, Any], exclude: lis
     """
     before, after = _flat(stored), _flat(new)
     return [
-        Change(".".join(way), before.get(way), after.get(way))
+        SettingChange(".".join(way), before.get(way), after.get(way))
         for way in sorted(before.keys() | after.keys())
         if before.get(way) != after.get(way) and not is_excluded(way, exclude)
     ]
@@ -93,7 +93,7 @@ def settle(folder: Path, settings: Settings, exclude: list[str], *, write: bool)
     return settings
 
 
-def _refusal(folder: Path, changes: list[Change]) -> str:
+def _refusal(folder: Path, changes: list[SettingChange]) -> str:
     listed = "; ".join(f"{change.key} was {_shown(change.stored)}, now {_shown(change.new)}" for change in changes)
     return (
         f"{folder}: this experiment started with other settings ({listed}) and was left as it is; add "

@@ -57,7 +57,12 @@ if hasattr(os, "register_at_fork"):
 
 @final
 class BucketStore:
-    """The objects below a prefix, by their keys."""
+    """The objects below a prefix, by their keys.
+
+    >>> from solfa.files import BucketStore
+    >>> BucketStore("s3://bucket") / "music.solfa"
+    BucketStore('s3://bucket/music.solfa')
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -16,7 +16,14 @@ CHUNK_BYTES = 4 << 20
 @final
 @dataclass(frozen=True)
 class LocalStore:
-    """The files below a folder."""
+    """The files below a folder.
+
+    >>> from pathlib import Path
+    >>> from solfa.files import LocalStore
+    >>> store = LocalStore(Path("shared"))
+    >>> store.create("a/b.txt", b"first"), store.create("a/b.txt", b"second"), store.read("a/b.txt")
+    (True, False, b'first')
+    """
 
     path: Path
 

@@ -66,7 +66,12 @@ def whole_place(place: Place) -> Place:
 
 
 def store_at(place: str | Path | BucketStore | LocalStore) -> LocalStore | BucketStore:
-    """Open the store at a place; nothing is read yet."""
+    """Open the store at a place; nothing is read yet.
+
+    >>> from solfa.files import store_at
+    >>> store_at("audio").names("drums")
+    ['kick.wav', 'loop.flac', 'loop.json']
+    """
     if isinstance(place, LocalStore | BucketStore):
         return place
     found = read_place(place)

@@ -39,7 +39,14 @@ class Bottlenecked(NamedTuple):
 
 
 class Rvq(Config):
-    """Residual vector quantization with codebooks that follow the data."""
+    """Residual vector quantization with codebooks that follow the data.
+
+    >>> import torch
+    >>> from solfa.models import Rvq
+    >>> bottleneck = Rvq(num_codebooks=4, codebook_size=32).build(dim=8).eval()
+    >>> bottleneck.encode(torch.randn(1, 8, 10)).shape  # [B, T, K]
+    torch.Size([1, 10, 4])
+    """
 
     kind: Literal["rvq"] = "rvq"
     num_codebooks: PositiveInt = 8
@@ -66,7 +73,14 @@ class Rvq(Config):
 
 
 class Fsq(Config):
-    """Finite scalar quantization (arXiv 2309.15505), residual if there are several codebooks; nothing to learn."""
+    """Finite scalar quantization (arXiv 2309.15505), residual if there are several codebooks; nothing to learn.
+
+    >>> import torch
+    >>> from solfa.models import Fsq
+    >>> levels = Fsq(levels=(8, 5, 5))
+    >>> levels.codebook_size, levels.build(dim=8).eval().encode(torch.randn(1, 8, 10)).shape  # [B, T, K]
+    (200, torch.Size([1, 10, 1]))
+    """
 
     kind: Literal["fsq"] = "fsq"
     levels: tuple[Annotated[int, Field(ge=2)], ...] = Field(default=(8, 5, 5, 5), min_length=1)
@@ -86,7 +100,13 @@ class Fsq(Config):
 
 
 class Gaussian(Config):
-    """A variational bottleneck: a normal distribution per latent, drawn from in training."""
+    """A variational bottleneck: a normal distribution per latent, drawn from in training.
+
+    >>> import torch
+    >>> from solfa.models import Gaussian
+    >>> Gaussian(latent_channels=4).build(dim=8).eval().encode(torch.randn(1, 8, 10)).shape  # [B, T, Z]
+    torch.Size([1, 10, 4])
+    """
 
     kind: Literal["gaussian"] = "gaussian"
     latent_channels: PositiveInt = 64

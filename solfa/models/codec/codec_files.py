@@ -37,7 +37,17 @@ def save_codec_model(
     half: bool = False,
     write_beside: Callable[[Path], None] = lambda folder: None,
 ) -> None:
-    """Write a model to a new directory, in float16 if `half`; `write_beside` may add files, such as a card."""
+    """Write a model to a new directory, in float16 if `half`; `write_beside` may add files, such as a card.
+
+    >>> from pathlib import Path
+    >>> from solfa.models import CodecModel, CodecModelConfig, Rvq, save_codec_model
+    >>> from solfa.nn import SeanetConfig
+    >>> network = SeanetConfig(num_filters=4, dim=8, strides=(4, 2), lstm_layers=0)
+    >>> config = CodecModelConfig(sample_rate=8_000, network=network, bottleneck=Rvq(num_codebooks=2, codebook_size=16))
+    >>> save_codec_model(CodecModel(config), "codec", half=True)
+    >>> sorted(path.name for path in Path("codec").iterdir())
+    ['config.json', 'model.safetensors']
+    """
     config = {
         "model_type": MODEL_TYPE,
         "format_version": FORMAT_VERSION,
@@ -54,7 +64,16 @@ def save_codec_model(
 
 
 def load_codec_model(location: str | Path, *, revision: str | None = None) -> CodecModel:
-    """Load a codec network from a directory (or a Hub id) in float32 and eval mode, every tensor accounted for."""
+    """Load a codec network from a directory (or a Hub id) in float32 and eval mode, every tensor accounted for.
+
+    >>> from solfa.models import CodecModel, CodecModelConfig, Rvq, load_codec_model, save_codec_model
+    >>> from solfa.nn import SeanetConfig
+    >>> network = SeanetConfig(num_filters=4, dim=8, strides=(4, 2), lstm_layers=0)
+    >>> config = CodecModelConfig(sample_rate=8_000, network=network, bottleneck=Rvq(num_codebooks=2, codebook_size=16))
+    >>> save_codec_model(CodecModel(config), "codec")
+    >>> load_codec_model("codec").config == config
+    True
+    """
     directory = local_directory(location, revision)
     where = f"codec {location}"
     config = _read_config(directory, where)

@@ -5,7 +5,7 @@
 Frames that do not exist change nothing: a padded clip gives what it gives alone.
 """
 
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, final
 
 import torch
 import torch.nn.functional as F
@@ -53,28 +53,6 @@ def joined(first: FlowConditions, second: FlowConditions) -> FlowConditions:
         context, mask = F.pad(one.context, (0, 0, 0, missing)), F.pad(one.context_mask, (0, missing))
         parts.append(one._replace(context=context, context_mask=mask))
     return FlowConditions(*map(torch.cat, zip(*parts, strict=True)))
-
-
-class Dit(Protocol):
-    """A diffusion transformer."""
-
-    @property
-    def filler(self) -> Float[Tensor, "C"]:
-        """What stands for missing conditions, if they are filled up to one length."""
-        ...
-
-    def embed_seconds(self, seconds: Float[Tensor, "B M"]) -> Float[Tensor, "B M C"]:
-        """Embed the numbers in `timing`."""
-        ...
-
-    def __call__(
-        self,
-        points: Float[Tensor, "B Z T"],
-        times: Float[Tensor, "B"],
-        conditions: FlowConditions,
-        mask: Bool[Tensor, "B T"] | None,
-        known: Float[Tensor, "B Y T"] | None,
-    ) -> Float[Tensor, "B Z T"]: ...
 
 
 @final

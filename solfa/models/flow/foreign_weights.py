@@ -14,7 +14,7 @@ class ForeignFlow(NamedTuple):
     num_channels: int
     """Of the latents."""
     state: Mapping[str, Tensor]
-    """The weights of a `Dit`."""
+    """The weights of a diffusion transformer, by our names."""
     text_projection: Mapping[str, Tensor] | None
     """The linear layer after the text encoder, if there is one."""
     scale: float

@@ -100,6 +100,13 @@ def load_musicgen(location: str | Path, *, revision: str | None = None, dropout:
     """Load a MusicGen decoder in float32 and eval mode, every tensor accounted for.
 
     `dropout` replaces the checkpoint's own.
+
+    >>> from solfa.models import CodecLM, CodecLMConfig, load_musicgen, save_musicgen
+    >>> size = {"dim": 16, "num_layers": 1, "num_heads": 2, "ffn_dim": 32, "cross_attention": True}
+    >>> save_musicgen(CodecLM(CodecLMConfig(num_codebooks=4, codebook_size=32, **size)), "musicgen")
+    >>> loaded = load_musicgen("musicgen")
+    >>> loaded.model.num_codebooks, loaded.config.dim
+    (4, 16)
     """
     checkpoint = _find(location, revision)
     config = checkpoint.decoder.lm_config(checkpoint.where, dropout)
@@ -149,6 +156,14 @@ def save_musicgen(
 
     Without `source`, it becomes a `MusicgenForCausalLM`. If `source` is the checkpoint that the model was loaded from,
     it gets that one's layout and settings; the text encoder, codec and other files of a whole model are copied along.
+
+    >>> import torch
+    >>> from solfa.models import CodecLM, CodecLMConfig, load_musicgen, save_musicgen
+    >>> size = {"dim": 16, "num_layers": 1, "num_heads": 2, "ffn_dim": 32, "cross_attention": True}
+    >>> model = CodecLM(CodecLMConfig(num_codebooks=4, codebook_size=32, **size))
+    >>> save_musicgen(model, "musicgen")  # MusicgenForCausalLM.from_pretrained("musicgen") reads it
+    >>> torch.equal(load_musicgen("musicgen").model.heads.weight, model.heads.weight)
+    True
     """
     config = decoder_json(model.config)
     tensors = split_tensors(model.config, model.state_dict())

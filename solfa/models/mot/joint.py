@@ -51,7 +51,15 @@ def run_jointly(base: FrozenLM, layers: Iterable[nn.Module], parts: Parts, seque
 def text_then_audio(
     ids: Int64[Tensor, "B L"], lengths: Int64[Tensor, "B"], tokens: Int64[Tensor, "B K S"]
 ) -> MixedSequence:
-    """Put audio after texts of different lengths; padding takes up no positions."""
+    """Put audio after texts of different lengths; padding takes up no positions.
+
+    >>> import torch
+    >>> from solfa.models import text_then_audio
+    >>> ids, lengths = torch.tensor([[7, 8, 9], [7, 0, 0]]), torch.tensor([3, 1])  # the second text is padded
+    >>> text_then_audio(ids, lengths, tokens=torch.zeros(2, 4, 2, dtype=torch.int64)).positions
+    tensor([[0, 1, 2, 3, 4],
+            [0, 1, 2, 1, 2]])
+    """
     num_text, num_audio = ids.shape[1], tokens.shape[2]
     text = torch.arange(num_text, device=ids.device).expand(len(ids), -1)
     audio = lengths[:, None] + torch.arange(num_audio, device=ids.device)

@@ -13,7 +13,7 @@ from solfa.errors import ConfigError
 from solfa.nn.linears.low_rank import LowRank
 
 
-class Origin(NamedTuple):
+class ParameterOrigin(NamedTuple):
     """How a parameter got its initial value."""
 
     way: str
@@ -25,7 +25,7 @@ class Origin(NamedTuple):
 class LoadingReport(NamedTuple):
     """Where the initial value of every parameter of a mixture came from, and which parameters are trained."""
 
-    origins: dict[str, Origin]
+    origins: dict[str, ParameterOrigin]
     trained: frozenset[str]
     num_trained: int
     """Numbers, not tensors."""
@@ -43,7 +43,7 @@ class Ledger:
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module
-        self._origins: dict[int, Origin] = {}
+        self._origins: dict[int, ParameterOrigin] = {}
         poison(module)
 
     def load(self, parameter: Tensor, value: Tensor, source: str) -> None:
@@ -53,19 +53,19 @@ class Ledger:
                 f"{source}: expected shape {list(parameter.shape)}, found {list(value.shape)}; "
                 "use a donor and a base that fit the settings"
             )
-        self._write(parameter, value, Origin("loaded", source))
+        self._write(parameter, value, ParameterOrigin("loaded", source))
 
     def draw(self, parameter: Tensor, std: float) -> None:
         """Draw from a normal distribution; a standard deviation of 0 gives zeros."""
         drawn = torch.zeros(parameter.shape) if std == 0 else torch.randn(parameter.shape) * std
-        self._write(parameter, drawn, Origin("initialised", "zeros" if std == 0 else f"normal, std {std:.3g}"))
+        self._write(parameter, drawn, ParameterOrigin("initialised", "zeros" if std == 0 else f"normal, std {std:.3g}"))
 
     def fill(self, parameter: Tensor, value: float) -> None:
         """Fill it with one number."""
-        self._write(parameter, torch.full(parameter.shape, value), Origin("initialised", f"{value:g}"))
+        self._write(parameter, torch.full(parameter.shape, value), ParameterOrigin("initialised", f"{value:g}"))
 
     @torch.no_grad()
-    def _write(self, parameter: Tensor, value: Tensor, origin: Origin) -> None:
+    def _write(self, parameter: Tensor, value: Tensor, origin: ParameterOrigin) -> None:
         assert id(parameter) not in self._origins, "a parameter is written once"
         parameter.copy_(value)
         self._origins[id(parameter)] = origin

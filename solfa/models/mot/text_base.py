@@ -158,7 +158,13 @@ def through(part: nn.Module, x: Float[Tensor, "*places I"]) -> Float[Tensor, "*p
 
 
 def load_base(location: str, dtype: str = "float32") -> FrozenLM:
-    """Load a causal language model with the Llama architecture and its tokenizer, every weight accounted for."""
+    """Load a causal language model with the Llama architecture and its tokenizer, every weight accounted for.
+
+    >>> from solfa.models import load_base
+    >>> base = load_base("//tiny")
+    >>> base.sizes.num_layers, base.tokenize("a bell", max_tokens=8)
+    (3, [1, 67, 223, 68, 71, 78, 78])
+    """
     if location == TINY:
         return FrozenLM(tiny_llama().to(DTYPES[dtype]), tiny_tokenizer(), value_sha256(TINY), location)
     path = Path(location).expanduser()

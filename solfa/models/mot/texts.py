@@ -46,7 +46,13 @@ class TextsConfig(Config):
 
 
 class Texts:
-    """Tokenizes captions and caches the text model's keys and values for them."""
+    """Tokenizes captions and caches the text model's keys and values for them.
+
+    >>> from solfa.models import Texts, TextsConfig, load_base
+    >>> texts = Texts(TextsConfig(), load_base("//tiny"))
+    >>> texts.ids(["a bell", "a bell, struck twice"]).lengths
+    tensor([ 7, 21])
+    """
 
     def __init__(self, config: TextsConfig, base: FrozenLM) -> None:
         self.config, self.base = config, base

@@ -48,7 +48,7 @@ class GeneratedClasses(NamedTuple):
 
 
 @runtime_checkable
-class Stepper(Protocol):
+class ClassStepper(Protocol):
     """A network that has read some classes and can continue."""
 
     def run(
@@ -89,7 +89,7 @@ class EagerStepper:
         return block, self._head.log_prob(torch.stack(seen, dim=1), block)
 
 
-def fastest_stepper(model: Sashimi, head: OutputHead, state: SashimiState) -> Stepper:
+def fastest_stepper(model: Sashimi, head: OutputHead, state: SashimiState) -> ClassStepper:
     """Step with the compiled kernel if it can be used, and with the network itself otherwise."""
     fused = fused_stepper(model, head, len(state.past))
     if fused is None:
@@ -98,7 +98,7 @@ def fastest_stepper(model: Sashimi, head: OutputHead, state: SashimiState) -> St
     return fused
 
 
-MakeStepper = Callable[[Sashimi, OutputHead, SashimiState], Stepper]
+MakeStepper = Callable[[Sashimi, OutputHead, SashimiState], ClassStepper]
 OnBlock = Callable[[Int64[Tensor, "B n"], int, int], None]
 """Called with the next classes of all clips, how many there are so far, and the total."""
 

@@ -129,7 +129,15 @@ class LogisticMixture(NamedTuple):
 
 @final
 class CategoricalHead(nn.Module):
-    """One logit per class; both temperature semantics are exact."""
+    """One logit per class; both temperature semantics are exact.
+
+    >>> import torch
+    >>> from solfa.models import CategoricalHead
+    >>> head = CategoricalHead(num_classes=16)
+    >>> outputs, classes = torch.zeros(1, 4, head.num_parameters), torch.full((1, 4), 8)
+    >>> head.log_prob(outputs, classes)  # log(1 / 16) each
+    tensor([[-2.7726, -2.7726, -2.7726, -2.7726]])
+    """
 
     loss, penalty, draw = mean_nats, no_penalty, draw_classes
     num_uniforms = 1

@@ -204,5 +204,10 @@ def previous_classes(classes: Int64[Tensor, "B N"], first: Int64[Tensor, "B"]) -
     """Shift classes right by one: what the network reads to predict them.
 
     `first` is `model.start(batch)` at the start of a clip, and the previous segment's last class elsewhere.
+
+    >>> import torch
+    >>> from solfa.models import previous_classes
+    >>> previous_classes(torch.tensor([[5, 6, 7]]), first=torch.tensor([16]))
+    tensor([[16,  5,  6]])
     """
     return torch.cat([first[:, None], classes[:, :-1]], dim=1)

@@ -19,9 +19,9 @@ from solfa.errors import ConfigError
 from solfa.models.sashimi.config import CategoricalHeadConfig, SashimiModelConfig
 from solfa.models.sashimi.state_spaces_settings import StateSpacesSettings, find_settings, read_settings
 from solfa.models.sashimi.state_spaces_tensors import (
-    Part,
     Shape,
     Shapes,
+    TensorGroup,
     down_part,
     is_minimal,
     linear_part,
@@ -149,12 +149,12 @@ class _Layout(NamedTuple):
         }
         return parse_config(SashimiModelConfig, values, where)
 
-    def parts(self, config: SashimiModelConfig, settings: StateSpacesSettings) -> Iterator[Part]:
+    def parts(self, config: SashimiModelConfig, settings: StateSpacesSettings) -> Iterator[TensorGroup]:
         """List what becomes what."""
         yield self._embedding_part()
         decoder = self.decoder.removesuffix(".weight")
         yield linear_part("projection", decoder, (self.shapes[self.embedding][0], config.dim), self.shapes)
-        yield Part(
+        yield TensorGroup(
             {f"model.norm.{name}": (config.dim,) for name in ("weight", "bias")},
             lambda found: {f"norm.{name}": found[f"model.norm.{name}"] for name in ("weight", "bias")},
         )
@@ -170,7 +170,7 @@ class _Layout(NamedTuple):
 
     def _layer_parts(
         self, place: str, layers: list[str], dim: int, config: SashimiModelConfig, settings: StateSpacesSettings
-    ) -> Iterator[Part]:
+    ) -> Iterator[TensorGroup]:
         for index, theirs in enumerate(layers):
             ours = f"{place}.{index}"
             yield norm_part(ours, theirs, config.norm or "shifted", dim, self.shapes)
@@ -184,14 +184,14 @@ class _Layout(NamedTuple):
                 mixed = (2 if config.glu else 1) * dim
                 yield linear_part(f"{ours}.mix", f"{theirs}.layer.output_linear.0", (mixed, dim), self.shapes)
 
-    def _embedding_part(self) -> Part:
+    def _embedding_part(self) -> TensorGroup:
         name, (num_classes, dim) = self.embedding, self.shapes[self.embedding]
 
         def make(found: Mapping[str, Tensor]) -> dict[str, Tensor]:
             table = found[name]
             return {"embedding.weight": torch.cat([table, table[num_classes // 2 :][:1]])}
 
-        return Part({name: (num_classes, dim)}, make)
+        return TensorGroup({name: (num_classes, dim)}, make)
 
     def _first_pair(self, where: str) -> tuple[str, str]:
         """Return the first two layers of the centre: one with a state, and a feed-forward layer."""

@@ -28,7 +28,7 @@ Shapes = Mapping[str, Shape]
 Tensors = dict[str, Tensor]
 
 
-class Part(NamedTuple):
+class TensorGroup(NamedTuple):
     """Some tensors of theirs that become some of ours."""
 
     wanted: dict[str, Shape]
@@ -48,7 +48,7 @@ def norm_kind(names: Shapes, layer: str) -> NormKind:
     return "shifted" if f"{layer}.norm.norm.s" in names else "per_channel"
 
 
-def norm_part(ours: str, theirs: str, kind: NormKind, dim: int, names: Shapes) -> Part:
+def norm_part(ours: str, theirs: str, kind: NormKind, dim: int, names: Shapes) -> TensorGroup:
     """Map the norm of a layer of width `dim`."""
     if kind == "shifted":
         pairs = {f"{ours}.norm.gain": f"{theirs}.norm.norm.s", f"{ours}.norm.shift": f"{theirs}.norm.norm.m"}
@@ -59,7 +59,7 @@ def norm_part(ours: str, theirs: str, kind: NormKind, dim: int, names: Shapes) -
 
 def linear_part(
     ours: str, theirs: str, size: tuple[int, int], names: Shapes, change: Callable[[Tensor], Tensor] = lambda x: x
-) -> Part:
+) -> TensorGroup:
     """Map a linear layer of `size` (outputs, inputs); `change` reorders the outputs of its weight and bias."""
     bias, plain = f"{theirs}.bias", f"{theirs}.weight"
     spellings = (("weight_g", "weight_v"), ("parametrizations.weight.original0", "parametrizations.weight.original1"))
@@ -76,10 +76,10 @@ def linear_part(
             weight = found[f"{theirs}.{normed[0]}"].flatten(1) * weight / weight.norm(dim=1, keepdim=True)
         return {f"{ours}.weight": change(weight), f"{ours}.bias": change(found[bias])}
 
-    return Part(wanted, make)
+    return TensorGroup(wanted, make)
 
 
-def down_part(ours: str, theirs: str, dim: int, wider: int, pool: int, names: Shapes) -> Part:
+def down_part(ours: str, theirs: str, dim: int, wider: int, pool: int, names: Shapes) -> TensorGroup:
     """Map the pool that turns `pool` steps of `dim` channels into one that is `wider`."""
     part = linear_part(ours, theirs, (wider, dim * pool), names)
 
@@ -88,10 +88,10 @@ def down_part(ours: str, theirs: str, dim: int, wider: int, pool: int, names: Sh
         weight = made[f"{ours}.weight"].view(wider, dim, pool).transpose(1, 2).reshape(wider, pool * dim)
         return {**made, f"{ours}.weight": weight}
 
-    return Part(part.wanted, make)
+    return TensorGroup(part.wanted, make)
 
 
-def up_part(ours: str, theirs: str, wider: int, dim: int, pool: int, names: Shapes) -> Part:
+def up_part(ours: str, theirs: str, wider: int, dim: int, pool: int, names: Shapes) -> TensorGroup:
     """Map the way back, from one `wider` step to `pool` steps of `dim` channels."""
 
     def reordered(rows: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ def is_minimal(names: Shapes, layer: str) -> bool:
 
 def system_part(
     ours: str, theirs: str, dim: int, modes: int, tied: bool, names: Shapes, settings: StateSpacesSettings
-) -> Part:
+) -> TensorGroup:
     """Map the dynamics of a layer."""
     if is_minimal(names, theirs):
         kernel, skip = f"{theirs}.layer.kernel", f"{theirs}.layer.D"
@@ -141,7 +141,7 @@ def system_part(
         made = {f"{ours}.dynamics.{name}": value for name, value in dynamics.items()}
         return {**made, f"{ours}.C": c, f"{ours}.D": found[skip].flatten()}
 
-    return Part(wanted, make)
+    return TensorGroup(wanted, make)
 
 
 def per_channel(
@@ -182,8 +182,8 @@ _TRANSFORMS: Mapping[Transform, Callable[[Tensor], Tensor]] = {
 }
 
 
-def _copied(pairs: Mapping[str, str], shape: Shape) -> Part:
+def _copied(pairs: Mapping[str, str], shape: Shape) -> TensorGroup:
     def make(found: Mapping[str, Tensor]) -> Tensors:
         return {ours: found[theirs] for ours, theirs in pairs.items()}
 
-    return Part(dict.fromkeys(pairs.values(), shape), make)
+    return TensorGroup(dict.fromkeys(pairs.values(), shape), make)

@@ -38,7 +38,7 @@ def joined(parts: Sequence[Float32[Tensor, "_"]]) -> tuple[Float32[Tensor, "_"],
     return buffer, [buffer.data_ptr() + 4 * before for before in accumulate(sizes[:-1], initial=0)]
 
 
-class Shelf:
+class BlockBuilder:
     """A block that is filled part by part, so that what is copied can be freed before the next part comes."""
 
     def __init__(self, sizes: Sequence[int]) -> None:

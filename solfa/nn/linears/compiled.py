@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from solfa.nn.kernels.formats import Int4Format, Int8Format, WeightFormat
 from solfa.nn.kernels.library import NoKernelError
-from solfa.nn.kernels.memory_block import Shelf
+from solfa.nn.kernels.memory_block import BlockBuilder
 from solfa.nn.kernels.structures import DecoderKernel, Linear, load_decoder, padded
 from solfa.nn.linears.packed import ForGeneration, M, replace_linears
 
@@ -26,7 +26,7 @@ HEADS = "heads"
 class CompiledLinear(ForGeneration):
     """A linear layer with weights of some format and results in float32."""
 
-    def __init__(self, linear: nn.Linear, kind: WeightFormat, kernel: DecoderKernel, shelf: Shelf) -> None:
+    def __init__(self, linear: nn.Linear, kind: WeightFormat, kernel: DecoderKernel, shelf: BlockBuilder) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.bias = None if linear.bias is None else linear.bias.detach().float()
@@ -74,7 +74,7 @@ def compile_linears(module: M, kind: WeightFormat) -> M:
     kernel = load_decoder()
     formats = {id(linear): format_of(name, kind) for name, linear in named.items()}
     sizes = [prod(map(padded, linear.weight.shape)) * formats[id(linear)].bits / 8 for linear in named.values()]
-    shelf = Shelf([int(size) for size in sizes])
+    shelf = BlockBuilder([int(size) for size in sizes])
     return replace_linears(module, lambda linear: CompiledLinear(linear, formats[id(linear)], kernel, shelf))
 
 

@@ -13,7 +13,7 @@ LEAST_SHARE = 0.001
 """A loss that moves by less than this share of itself does not count as moved, however sure that is."""
 NUM_DRAWS = 2000
 
-Outcome = Literal["it changed", "it did not change anything", "it memorised"]
+Conclusion = Literal["it changed", "it did not change anything", "it memorised"]
 
 
 class Judged(NamedTuple):
@@ -60,7 +60,7 @@ class LossChange:
 class Verdict(NamedTuple):
     """What a run did, in three words and in a sentence."""
 
-    outcome: Outcome
+    outcome: Conclusion
     sentence: str
 
 
@@ -94,7 +94,7 @@ def judge(held_out: LossChange | None, train: LossChange | None) -> Verdict:
         worse = " for the worse" if held > 0 else ""
         return Verdict("it changed", f"it changed{worse}: {told}")
     advice = "train for longer, or raise the learning rate"
-    outcome: Outcome = "it did not change anything"
+    outcome: Conclusion = "it did not change anything"
     return Verdict(outcome, f"{outcome}: {told or 'there was nothing to judge by'}; {advice}")
 
 

@@ -21,7 +21,15 @@ def is_wrapped_optimizer(value: Any) -> bool:
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """Return the module as the solver built it, without Fabric's wrapper."""
+    """Return the module as the solver built it, without Fabric's wrapper.
+
+    >>> import torch
+    >>> from lightning_fabric import Fabric
+    >>> from solfa.solvers import unwrapped
+    >>> network = torch.nn.Linear(2, 2)
+    >>> unwrapped(Fabric(accelerator="cpu").setup_module(network)) is network
+    True
+    """
     if not is_wrapped_module(module):
         return module
     inner = module.module

@@ -40,6 +40,8 @@ class Ema:
     >>> ema.update()  # after every update of the optimiser
     >>> with ema.swapped():  # validate with the averages
     ...     _ = model(torch.zeros(1, 2))
+    >>> ema.updates
+    1
     """
 
     def __init__(self, modules: Mapping[str, nn.Module], config: EmaConfig) -> None:

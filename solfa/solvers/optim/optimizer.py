@@ -32,7 +32,14 @@ class _Rule(Config):
 
 
 class AdamW(_Rule):
-    """Adam with decoupled weight decay (Loshchilov and Hutter 2017)."""
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2017).
+
+    >>> import torch
+    >>> from solfa.solvers import OptimConfig, build_optimizer
+    >>> from solfa.solvers.optim import AdamW
+    >>> type(build_optimizer(torch.nn.Linear(2, 2), OptimConfig(epochs=1, optimizer=AdamW(lr=1e-3)))).__name__
+    'AdamW'
+    """
 
     kind: Literal["adamw"] = "adamw"
     betas: tuple[Beta, Beta] = (0.9, 0.95)
@@ -45,7 +52,14 @@ class AdamW(_Rule):
 
 
 class Adam(_Rule):
-    """Adam with weight decay added to the gradient (Kingma and Ba 2014)."""
+    """Adam with weight decay added to the gradient (Kingma and Ba 2014).
+
+    >>> import torch
+    >>> from solfa.solvers import OptimConfig, build_optimizer
+    >>> from solfa.solvers.optim import Adam
+    >>> type(build_optimizer(torch.nn.Linear(2, 2), OptimConfig(epochs=1, optimizer=Adam(lr=1e-3)))).__name__
+    'Adam'
+    """
 
     kind: Literal["adam"] = "adam"
     betas: tuple[Beta, Beta] = (0.9, 0.999)
@@ -57,7 +71,15 @@ class Adam(_Rule):
 
 
 class SGD(_Rule):
-    """Gradient descent with momentum."""
+    """Gradient descent with momentum.
+
+    >>> import torch
+    >>> from solfa.solvers import OptimConfig, build_optimizer
+    >>> from solfa.solvers.optim import SGD
+    >>> optimizer = build_optimizer(torch.nn.Linear(2, 2), OptimConfig(epochs=1, optimizer=SGD(lr=0.1, momentum=0.0)))
+    >>> type(optimizer).__name__, optimizer.defaults["momentum"]
+    ('SGD', 0.0)
+    """
 
     kind: Literal["sgd"] = "sgd"
     momentum: float = Field(default=0.9, ge=0.0, lt=1.0)
@@ -143,6 +165,8 @@ def build_schedule(optimizer: torch.optim.Optimizer, config: OptimConfig, total_
     >>> from solfa.solvers.optim import Cosine, OptimConfig, build_optimizer, build_schedule
     >>> config = OptimConfig(epochs=1, updates_per_epoch=100, schedule=Cosine(warmup_updates=10))
     >>> schedule = build_schedule(build_optimizer(torch.nn.Linear(2, 2), config), config)
+    >>> schedule.ratio  # of the learning rate: a tenth, before the first of ten updates
+    0.1
     """
     return Schedule(optimizer, config.schedule, config.total_updates if total_updates is None else total_updates)
 

@@ -28,7 +28,12 @@ def progress(update: int, start: int, stop: int) -> float:
 
 
 class Constant(Config):
-    """A constant learning rate after the warm-up."""
+    """A constant learning rate after the warm-up.
+
+    >>> from solfa.solvers.optim import Constant
+    >>> [Constant(warmup_updates=4).ratio(update, total_updates=100) for update in (0, 3, 99)]
+    [0.25, 1.0, 1.0]
+    """
 
     kind: Literal["constant"] = "constant"
     warmup_updates: int = Field(default=0, ge=0)
@@ -38,7 +43,12 @@ class Constant(Config):
 
 
 class InverseSqrt(Config):
-    """Decay with the inverse square root of the number of updates (Vaswani et al. 2017, section 5.3)."""
+    """Decay with the inverse square root of the number of updates (Vaswani et al. 2017, section 5.3).
+
+    >>> from solfa.solvers.optim import InverseSqrt
+    >>> [InverseSqrt(warmup_updates=100).ratio(update, total_updates=1000) for update in (0, 99, 399)]
+    [0.01, 1.0, 0.5]
+    """
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     warmup_updates: int = Field(default=4000, ge=1)
@@ -79,7 +89,12 @@ class Cosine(_Decaying):
 
 
 class Linear(_Decaying):
-    """A straight line from 1 down to `min_ratio`."""
+    """A straight line from 1 down to `min_ratio`.
+
+    >>> from solfa.solvers.optim import Linear
+    >>> [Linear(min_ratio=0.5).ratio(update, total_updates=100) for update in (0, 50, 100)]
+    [1.0, 0.75, 0.5]
+    """
 
     kind: Literal["linear"] = "linear"
 
@@ -89,7 +104,17 @@ class Linear(_Decaying):
 
 
 class Plateau(Config):
-    """Multiply by `factor` whenever a metric has not improved for more than `patience` epochs in a row."""
+    """Multiply by `factor` whenever a metric has not improved for more than `patience` epochs in a row.
+
+    >>> import torch
+    >>> from solfa.solvers.optim import Plateau, Schedule
+    >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = Schedule(optimizer, Plateau(patience=0), total_updates=100)
+    >>> for loss in (2.0, 1.0, 1.5):
+    ...     schedule.observe({"valid": {"loss": loss}})
+    >>> schedule.lr
+    0.5
+    """
 
     kind: Literal["plateau"] = "plateau"
     metric: str = Field(default="valid.loss", pattern=r"^(train|valid|evaluate)\.[^.].*$")
@@ -149,6 +174,18 @@ class Schedule:
 
     The base rates are the optimiser's current ones: build this before restoring anything, and restore the optimiser
     first.
+
+    >>> import torch
+    >>> from solfa.solvers.optim import Linear, Schedule
+    >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = Schedule(optimizer, Linear(), total_updates=4)
+    >>> rates = [schedule.lr]
+    >>> for update in range(4):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(schedule.lr)
+    >>> rates
+    [1.0, 0.75, 0.5, 0.25, 0.0]
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, kind: AnySchedule, total_updates: int) -> None:

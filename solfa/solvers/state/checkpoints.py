@@ -32,7 +32,7 @@ from solfa.solvers.optim.schedules import Schedule
 from solfa.solvers.state.adapter_base import attached_to
 from solfa.solvers.state.registry import Registry
 from solfa.xp.layout import BEST, LAST, copied_epochs, copy_path
-from solfa.xp.mirror import Progress, mirror_of, restore_folder
+from solfa.xp.mirror import RunProgress, mirror_of, restore_folder
 from solfa.xp.mirror_writer import MirrorWriter
 from solfa.xp.state_file import read_state, remove_leftovers, superfluous, write_state
 
@@ -130,7 +130,7 @@ class Persistence:
     def mirror(self, position: RunPosition) -> None:
         """Let what is new in the folder be copied to the mirror, if there is one."""
         if self._mirroring is not None:
-            self._mirroring.update(Progress(position.epoch, position.num_updates))
+            self._mirroring.update(RunProgress(position.epoch, position.num_updates))
 
     def mirroring(self) -> AbstractContextManager[object]:
         """Copy until the end of the context; everything has been copied then."""
@@ -181,7 +181,7 @@ class Persistence:
         self._bring_back()
         if own.exists():
             position = self._resume(read_state(own))
-            self._begin_mirroring(Progress(position.epoch, position.num_updates))
+            self._begin_mirroring(RunProgress(position.epoch, position.num_updates))
             updates = f" after {position.num_updates} updates" if position.num_updates else ""
             where = f"epoch {position.epoch}{updates}"
             logger.info("resuming %s from its folder %s at %s", kept.experiment.signature, self._folder, where)
@@ -204,7 +204,7 @@ class Persistence:
             restore_folder(self._mirror, self._folder)
         self._kept.fabric.barrier()
 
-    def _begin_mirroring(self, progress: Progress | None) -> None:
+    def _begin_mirroring(self, progress: RunProgress | None) -> None:
         if self._mirroring is not None:
             self._mirroring.begin(progress)
 

@@ -31,7 +31,7 @@ from solfa.models.codec.trained_start import start_from
 from solfa.nn.discriminators import Judgement, StftDiscriminatorConfig, frozen
 from solfa.ops.adversarial import AnyAdversarialLoss, Hinge, feature_matching_loss
 from solfa.ops.audio_losses import AnyAudioLoss
-from solfa.ops.audio_metrics import codebook_perplexity, codebook_usage, count_codes, mel_distance_db, si_sdr
+from solfa.ops.audio_metrics import batch_mel_distance_db, codebook_perplexity, codebook_usage, count_codes, si_sdr
 from solfa.ops.loss_balance import BalancerConfig, loss_of_gradient
 from solfa.solvers.config import SolverConfig, Stage, StageConfig
 from solfa.solvers.fabric.wrappers import unwrapped
@@ -227,7 +227,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         ratios = si_sdr(passed.audio, audio)
         if not ratios.isnan().all():  # the ratio is undefined for silence
             metrics["si_sdr"] = ratios.nanmean()
-        metrics["mel_distance"] = mel_distance_db(passed.audio, audio, self.cfg.model.sample_rate).mean()
+        metrics["mel_distance"] = batch_mel_distance_db(passed.audio, audio, self.cfg.model.sample_rate).mean()
         codes, size = passed.bottleneck.codes, self.cfg.model.codebook_size
         if codes is not None and size is not None:
             self._counts.append(count_codes(codes[heard], size))  # without rows that are only padding

@@ -33,7 +33,7 @@ from solfa.models.flow.costs import kept_floats, operations
 from solfa.models.flow.generation import FlowSampling
 from solfa.models.flow.latents import channel_scale, posterior_draw
 from solfa.models.flow.network import FlowNetwork, build_flow, known_frames
-from solfa.models.flow.published import load_published, read_published
+from solfa.models.flow.published_models import load_published, read_published
 from solfa.models.flow.times import training_times
 from solfa.ops.noise_paths import noised, target
 from solfa.solvers.config import SolverConfig, StageConfig

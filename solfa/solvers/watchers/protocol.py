@@ -79,7 +79,16 @@ class Watcher(Protocol):
 
 
 class Watchers(Watcher):
-    """Several watchers as one, notified in order."""
+    """Several watchers as one, notified in order.
+
+    >>> from solfa.solvers import Watcher, Watchers
+    >>> class Named(Watcher):
+    ...     def stage_started(self, stage, epoch, total):
+    ...         print(stage, epoch)
+    >>> Watchers([Named(), Named()]).stage_started("train", 1, None)
+    train 1
+    train 1
+    """
 
     def __init__(self, watchers: Sequence[Watcher] = ()) -> None:
         self.watchers = tuple(watchers)

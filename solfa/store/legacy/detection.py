@@ -5,7 +5,7 @@ from pathlib import Path
 from solfa.errors import ConfigError, StoreError
 from solfa.store.export.marker import is_export
 from solfa.store.layout import is_dataset
-from solfa.store.legacy.exported import ExportedClips
+from solfa.store.legacy.exported_folder import ExportedClips
 from solfa.store.legacy.found_clips import ArrayLayout, LegacyClips
 from solfa.store.legacy.musiccaps import MusicCapsClips, metadata_path
 from solfa.store.legacy.npy_folder import NpyClips

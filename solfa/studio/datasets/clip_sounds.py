@@ -106,6 +106,6 @@ class ClipSounds:
 
     @cached_property
     def _readers(self) -> list[Callable[[Clip], NDArray[Any] | None]]:
-        from solfa.encoding.decoding import originals
+        from solfa.encoding.decoded_clips import originals
 
         return [originals(source, self._info.array) for source in self._sources]

@@ -28,7 +28,7 @@ from solfa.studio.generate.wish_form import CONDITION, HOWS, OPTION, Typed, read
 from solfa.studio.job_queue import Job
 from solfa.studio.replies import medium
 from solfa.studio.uploads import is_sent, save_upload
-from solfa.ui.clip_drawing import draw_and_write, refuse_semantics
+from solfa.ui.drawn_clips import draw_and_write, refuse_semantics
 from solfa.ui.html.charts import axis
 from solfa.ui.html.picture import frequency_ticks, spectrogram_db, spectrogram_png, time_ticks
 from solfa.ui.partial_clips import PartialSamples

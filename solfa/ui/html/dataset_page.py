@@ -97,7 +97,7 @@ class Beginning:
     scales: np.ndarray[Any, Any] | None = None
 
 
-class Decoder(Protocol):
+class PageCodec(Protocol):
     """What the page needs from a codec."""
 
     def decode(self, encoded: Beginning, /) -> AsNumpy: ...
@@ -105,7 +105,7 @@ class Decoder(Protocol):
 
 def dataset_page(
     dataset: PageDataset,
-    codec: Decoder | None = None,
+    codec: PageCodec | None = None,
     originals: Callable[[Any], NDArray[Any] | None] | None = None,
     *,
     num_clips: int = 6,
@@ -188,7 +188,7 @@ def _details(dataset: PageDataset) -> tuple[Fact, ...]:
 def _card(
     clip: PageClip,
     array: ArrayDescription,
-    codec: Decoder | None,
+    codec: PageCodec | None,
     originals: Callable[[Any], NDArray[Any] | None] | None,
 ) -> ClipCard:
     original = originals(clip) if originals is not None else None

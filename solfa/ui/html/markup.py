@@ -8,7 +8,12 @@ import html
 
 
 class Markup(str):
-    """Text that already is HTML."""
+    """Text that already is HTML.
+
+    >>> from solfa.ui import Markup, element
+    >>> element("p", "1 < 2"), element("p", Markup("<b>bold</b>"))
+    ('<p>1 &lt; 2</p>', '<p><b>bold</b></p>')
+    """
 
     __slots__ = ()
 

@@ -12,7 +12,7 @@ from solfa.data.batching.collation import Batch
 from solfa.data.batching.loader import make_loader
 from solfa.data.batching.modes import Crop, Pack, Pad
 from solfa.data.sources.clip_source import ClipSource, MemoryClip, MemoryClips
-from solfa.data.sources.mixture import Mixture, Part
+from solfa.data.sources.mixture import Mixture, MixturePart
 from solfa.data.stable_random import crop_start
 from solfa.data.table.clip_table import ClipTable
 from solfa.data.table.joined_clips import JoinedClips, JoinedRows
@@ -156,7 +156,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[ClipSource]:
     checked = open_dataset(store(folder / "two.solfa", described[:3], seed=1), verify="once")
     texts = pa.chunked_array([['{"caption": "from a table"}', '{"bpm": 90}']])
     joined = JoinedClips(dataset, JoinedRows(ClipTable(path="t.csv", key="k"), texts, np.arange(7) % 3 - 1))
-    mixed = Mixture([Part(dataset.select([5, 0, 3])), Part(checked), Part(joined)])
+    mixed = Mixture([MixturePart(dataset.select([5, 0, 3])), MixturePart(checked), MixturePart(joined)])
     return [dataset, dataset.select(np.arange(6, -1, -2)), joined, mixed]
 
 

@@ -10,7 +10,7 @@ from solfa.data.batching.epoch_plan import draw_order
 from solfa.data.batching.loader import make_loader
 from solfa.data.batching.modes import Crop, Pack, Pad, plan_epoch
 from solfa.data.sources.clip_source import DrawWeights, MemoryClip, MemoryClips
-from solfa.data.sources.mixture import Mixture, Part
+from solfa.data.sources.mixture import Mixture, MixturePart
 from solfa.data.stable_random import Shuffler
 from solfa.errors import ConfigError
 
@@ -40,7 +40,7 @@ def drawn(mixture: Mixture, epoch: int = 0, seed: int = 0) -> Counter[str]:
 
 
 def test_one_unweighted_source_gives_the_batches_of_the_source_itself() -> None:
-    for part in (Part(BIG), Part(BIG, 3.0)):
+    for part in (MixturePart(BIG), MixturePart(BIG, 3.0)):
         mixture = Mixture([part])
         assert (mixture.digest, len(mixture), mixture.weights) == (BIG.digest, 90, None)
         for mode in MODES:
@@ -49,12 +49,12 @@ def test_one_unweighted_source_gives_the_batches_of_the_source_itself() -> None:
 
 
 def test_without_weights_every_clip_of_every_source_comes_once_under_an_id_of_its_own() -> None:
-    found = drawn(Mixture([Part(BIG), Part(SMALL)]))
+    found = drawn(Mixture([MixturePart(BIG), MixturePart(SMALL)]))
     assert found == Counter([f"0:clip{i}.wav" for i in range(90)] + [f"1:clip{i}.wav" for i in range(10)])
 
 
 def test_a_mixed_clip_is_that_of_its_source() -> None:
-    mixture = Mixture([Part(BIG), Part(SMALL)])
+    mixture = Mixture([MixturePart(BIG), MixturePart(SMALL)])
     assert (mixture[89].id, mixture[90].id) == ("0:clip89.wav", "1:clip0.wav")
     assert (mixture[99].array == SMALL[9].array).all() and len(mixture) == 100
     with pytest.raises(IndexError):
@@ -63,7 +63,7 @@ def test_a_mixed_clip_is_that_of_its_source() -> None:
 
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (0.2, 0.8), (3.0, 1.0), (1e-3, 1.0)])
 def test_the_share_of_each_source_is_its_weight_and_each_clip_is_drawn_evenly(weights: tuple[float, float]) -> None:
-    mixture = Mixture([Part(BIG, weights[0]), Part(SMALL, weights[1])])
+    mixture = Mixture([MixturePart(BIG, weights[0]), MixturePart(SMALL, weights[1])])
     for epoch in range(3):
         counts = drawn(mixture, epoch)
         assert sum(counts.values()) == 100
@@ -76,12 +76,12 @@ def test_the_share_of_each_source_is_its_weight_and_each_clip_is_drawn_evenly(we
 
 def test_clip_weights_say_how_often_a_clip_comes_within_its_source() -> None:
     clip_weights = np.array([0.0, 1.0, 3.0, 1.0, 0, 0, 0, 0, 0, 0])
-    counts = drawn(Mixture([Part(SMALL, clip_weights=clip_weights)]))
+    counts = drawn(Mixture([MixturePart(SMALL, clip_weights=clip_weights)]))
     assert counts == {"clip1.wav": 2, "clip2.wav": 6, "clip3.wav": 2}
-    both = drawn(Mixture([Part(BIG, 1.0), Part(SMALL, 1.0, clip_weights)]))
+    both = drawn(Mixture([MixturePart(BIG, 1.0), MixturePart(SMALL, 1.0, clip_weights)]))
     assert [both[f"1:clip{i}.wav"] for i in range(4)] == [0, 10, 30, 10]
     # Without weights of their own, sources keep their sizes.
-    sizes = drawn(Mixture([Part(BIG), Part(SMALL, clip_weights=clip_weights)]))
+    sizes = drawn(Mixture([MixturePart(BIG), MixturePart(SMALL, clip_weights=clip_weights)]))
     assert sum(count for name, count in sizes.items() if name.startswith("1:")) == 10
 
 
@@ -95,7 +95,7 @@ def test_over_many_epochs_every_clip_of_a_thinned_source_is_seen_in_many_combina
 
 
 def test_a_weighted_epoch_depends_on_digest_seed_and_epoch_only() -> None:
-    mixture = Mixture([Part(BIG, 1.0), Part(SMALL, 1.0)])
+    mixture = Mixture([MixturePart(BIG, 1.0), MixturePart(SMALL, 1.0)])
     mode = Crop(num_frames=5, batch_size=100)
 
     def order(digest: str, seed: int, epoch: int) -> list[int]:
@@ -110,13 +110,14 @@ def test_a_weighted_epoch_depends_on_digest_seed_and_epoch_only() -> None:
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("stop", [1, 4, 9])
 def test_a_resumed_weighted_epoch_goes_on_with_the_same_batches_for_any_number_of_ranks(mode, stop: int) -> None:  # type: ignore[no-untyped-def]
-    mixture = Mixture([Part(BIG, 1.0), Part(SMALL, 2.0)])
+    mixture = Mixture([MixturePart(BIG, 1.0), MixturePart(SMALL, 2.0)])
     whole = [(batch.ids, batch.starts.tolist(), batch.arrays.tolist()) for batch in make_loader(mixture, mode, seed=3)]
     loader = make_loader(mixture, mode, seed=3)
     for _, _batch in zip(range(stop), loader, strict=False):
         state = json.loads(json.dumps(loader.state_dict()))
     ranks = [
-        make_loader(Mixture([Part(BIG, 1.0), Part(SMALL, 2.0)]), mode, seed=3, rank=r, world_size=2) for r in (0, 1)
+        make_loader(Mixture([MixturePart(BIG, 1.0), MixturePart(SMALL, 2.0)]), mode, seed=3, rank=r, world_size=2)
+        for r in (0, 1)
     ]
     for rank in ranks:
         rank.load_state_dict(state)
@@ -130,7 +131,7 @@ def test_a_resumed_weighted_epoch_goes_on_with_the_same_batches_for_any_number_o
 
 def test_a_clip_that_comes_often_in_an_epoch_is_cropped_elsewhere_each_time() -> None:
     long = clips_of(4, "long", num_frames=10_000)
-    mixture = Mixture([Part(BIG, 1.0), Part(long, 9.0)])
+    mixture = Mixture([MixturePart(BIG, 1.0), MixturePart(long, 9.0)])
     loader = make_loader(mixture, Crop(num_frames=10, batch_size=94))
     batch = next(iter(loader))
     starts: dict[str, list[int]] = {}
@@ -144,7 +145,7 @@ def test_a_clip_that_comes_often_in_an_epoch_is_cropped_elsewhere_each_time() ->
 
 
 def test_without_random_starts_every_crop_begins_with_its_clip() -> None:
-    mixture = Mixture([Part(BIG, 1.0), Part(SMALL, 9.0)])
+    mixture = Mixture([MixturePart(BIG, 1.0), MixturePart(SMALL, 9.0)])
     loader = make_loader(mixture, Crop(num_frames=10, batch_size=10, random_start=False))
     assert all((batch.starts == 0).all() for batch in loader)
 
@@ -152,12 +153,12 @@ def test_without_random_starts_every_crop_begins_with_its_clip() -> None:
 def test_other_weights_are_another_digest_so_that_a_state_cannot_be_taken_for_it() -> None:
     ones = np.ones(10)
     mixtures = [
-        Mixture([Part(BIG), Part(SMALL)]),
-        Mixture([Part(SMALL), Part(BIG)]),
-        Mixture([Part(BIG, 1.0), Part(SMALL, 1.0)]),
-        Mixture([Part(BIG, 1.0), Part(SMALL, 2.0)]),
-        Mixture([Part(BIG, 1.0), Part(SMALL, 2.0, ones)]),
-        Mixture([Part(BIG, 1.0), Part(SMALL, 2.0, ones * 2)]),
+        Mixture([MixturePart(BIG), MixturePart(SMALL)]),
+        Mixture([MixturePart(SMALL), MixturePart(BIG)]),
+        Mixture([MixturePart(BIG, 1.0), MixturePart(SMALL, 1.0)]),
+        Mixture([MixturePart(BIG, 1.0), MixturePart(SMALL, 2.0)]),
+        Mixture([MixturePart(BIG, 1.0), MixturePart(SMALL, 2.0, ones)]),
+        Mixture([MixturePart(BIG, 1.0), MixturePart(SMALL, 2.0, ones * 2)]),
     ]
     assert len({mixture.digest for mixture in mixtures}) == len(mixtures)
 
@@ -166,20 +167,22 @@ def test_other_weights_are_another_digest_so_that_a_state_cannot_be_taken_for_it
     ("parts", "words"),
     [
         ([], "at least one source"),
-        ([Part(BIG, 1.0), Part(SMALL)], "weight: source 1 .*all .*none"),
-        ([Part(SMALL, clip_weights=np.zeros(10))], "weight: .*source 0 .*finite"),
-        ([Part(SMALL, clip_weights=np.full(10, -1.0))], "weight: .*source 0 .*finite"),
-        ([Part(SMALL, clip_weights=np.full(10, np.nan))], "weight: .*source 0 .*finite"),
+        ([MixturePart(BIG, 1.0), MixturePart(SMALL)], "weight: source 1 .*all .*none"),
+        ([MixturePart(SMALL, clip_weights=np.zeros(10))], "weight: .*source 0 .*finite"),
+        ([MixturePart(SMALL, clip_weights=np.full(10, -1.0))], "weight: .*source 0 .*finite"),
+        ([MixturePart(SMALL, clip_weights=np.full(10, np.nan))], "weight: .*source 0 .*finite"),
     ],
 )
-def test_weights_that_cannot_be_meant_are_refused(parts: list[Part], words: str) -> None:
+def test_weights_that_cannot_be_meant_are_refused(parts: list[MixturePart], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Mixture(parts)
 
 
 def test_weights_without_shuffling_are_refused_instead_of_ignored() -> None:
     with pytest.raises(ConfigError, match="weights need shuffle"):
-        make_loader(Mixture([Part(BIG, 1.0), Part(SMALL, 2.0)]), Crop(num_frames=5, batch_size=8, shuffle=False))
+        make_loader(
+            Mixture([MixturePart(BIG, 1.0), MixturePart(SMALL, 2.0)]), Crop(num_frames=5, batch_size=8, shuffle=False)
+        )
 
 
 def test_drawing_from_a_million_clips_is_exact() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from solfa.errors import ConfigError, StoreError
-from solfa.experiments.compose.settings import Change, Settings, changed_keys, keep_stored, settle
+from solfa.experiments.compose.settings import SettingChange, Settings, changed_keys, keep_stored, settle
 from solfa.solvers.config import SolverConfig
 from solfa.solvers.standard import StandardSolver
 from solfa.xp.layout import CONFIG, LAST
@@ -27,10 +27,10 @@ def test_changes_are_named_by_their_way_with_both_values():
     before = {"a": 1, "b": {"c": [1, 2], "d": {"e.f": 1}}, "device": "cpu", "old": 5}
     after = {"a": 1, "b": {"c": [1, 3], "d": {"e.f": 2}}, "device": "cuda", "new": {"x": 1}, "off": None}
     assert changed_keys(before, after, EXCLUDE) == [
-        Change("b.c", [1, 2], [1, 3]),
-        Change("b.d.e.f", 1, 2),
-        Change("new.x", None, 1),
-        Change("old", 5, None),
+        SettingChange("b.c", [1, 2], [1, 3]),
+        SettingChange("b.d.e.f", 1, 2),
+        SettingChange("new.x", None, 1),
+        SettingChange("old", 5, None),
     ]
     assert changed_keys(before, before, EXCLUDE) == []
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from solfa.errors import ConfigError
-from solfa.models.mot.ledger import Ledger, Origin, draw_low_rank, load_like, poison
+from solfa.models.mot.ledger import Ledger, ParameterOrigin, draw_low_rank, load_like, poison
 from solfa.nn.linears.low_rank import LowRank
 
 
@@ -72,9 +72,9 @@ def test_the_report_says_from_what_each_parameter_came_and_which_are_trained() -
     module.first.requires_grad_(False)
     report = ledger.close("somewhere")
     assert report.origins == {
-        "first.weight": Origin("loaded", "file first"),
-        "first.bias": Origin("initialised", "0.5"),
-        "second.weight": Origin("initialised", "normal, std 0.25"),
+        "first.weight": ParameterOrigin("loaded", "file first"),
+        "first.bias": ParameterOrigin("initialised", "0.5"),
+        "second.weight": ParameterOrigin("initialised", "normal, std 0.25"),
     }
     assert report.trained == {"second.weight"} and (report.num_trained, report.num_frozen) == (800, 8)
     assert str(report) == (
@@ -92,7 +92,7 @@ def test_drawing_without_spread_is_exactly_zero_and_costs_no_random_number() -> 
     ledger = written(module)
     ledger.draw(module.second.weight, 0.0)
     assert (module.second.weight == 0).all() and torch.equal(torch.rand(1), expected)
-    assert ledger.close("somewhere").origins["second.weight"] == Origin("initialised", "zeros")
+    assert ledger.close("somewhere").origins["second.weight"] == ParameterOrigin("initialised", "zeros")
 
 
 def test_loading_like_another_takes_every_parameter_of_the_same_name() -> None:

@@ -3,7 +3,6 @@
 import html
 import io
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from solfa.studio.encode.encode_answers import JobListener
 from solfa.studio.uploads import safe_name
 from tests.conftest import write_tone
 from tests.studio.conftest import PORT
+from tests.studio.job_threads import wait_for_jobs
 
 HERE = {"origin": f"http://127.0.0.1:{PORT}"}
 
@@ -45,8 +45,7 @@ class Sender:
         self.wait()
 
     def wait(self) -> None:
-        while not self.studio.jobs.is_idle:
-            time.sleep(0.005)
+        wait_for_jobs()
 
 
 @pytest.fixture

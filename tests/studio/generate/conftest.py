@@ -2,7 +2,6 @@
 
 import html
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from solfa.studio.context import Studio
 from solfa.studio.datasets.shelf import Shelf
 from tests.cli.conftest import solfa_main  # noqa: F401
 from tests.studio.conftest import PORT
+from tests.studio.job_threads import wait_for_jobs
 from tests.studio.trained_models import train_models
 
 HERE = {"origin": f"http://127.0.0.1:{PORT}"}
@@ -58,8 +58,7 @@ class Asker:
 
     def wait(self) -> None:
         """Wait until nothing is left to do."""
-        while not self.studio.jobs.is_idle:
-            time.sleep(0.005)
+        wait_for_jobs()
 
     def sentence(self, files: Any = None, **typed: Any) -> str:
         """Ask for something that is refused, and return why."""

@@ -114,7 +114,7 @@ def grid_of(head: OutputHead) -> structures.Grid:
     )
 
 
-class ClipGroup:
+class ThreadClips:
     """Some clips that one thread steps together."""
 
     def __init__(self, model: Sashimi, head: OutputHead, weights: PackedWeights, num_clips: int) -> None:

@@ -12,10 +12,10 @@ from solfa.nn.s4d import S4D
 from solfa.nn.sashimi_blocks import EPSILON, ChannelNorm, FeedForward, ShiftedNorm, SsmLayer
 from solfa.ops.ssm import kernel_of, powers_of
 
-Flat = Float32[Tensor, "_"]
+FlatTensor = Float32[Tensor, "_"]
 
 
-def pack_linear(linear: nn.Linear, out_groups: int = 1, in_groups: int = 1) -> Flat:
+def pack_linear(linear: nn.Linear, out_groups: int = 1, in_groups: int = 1) -> FlatTensor:
     """Return the bias, then the matrix in panels of outputs; each group of channels is padded to whole blocks."""
     weight = linear.weight.reshape(out_groups, -1, in_groups, linear.in_features // in_groups)
     matrix = _fill(_fill(weight, 1), 3).flatten(2).flatten(0, 1)
@@ -23,7 +23,7 @@ def pack_linear(linear: nn.Linear, out_groups: int = 1, in_groups: int = 1) -> F
     return torch.cat([bias, *(matrix[at : at + PANEL].mT.flatten() for at in range(0, len(matrix), PANEL))])
 
 
-def pack_layers(layers: Iterable[nn.Module]) -> Flat:
+def pack_layers(layers: Iterable[nn.Module]) -> FlatTensor:
     """Return all layers, one after another."""
     parts = [torch.empty(0)]
     for layer in layers:
@@ -36,17 +36,17 @@ def pack_layers(layers: Iterable[nn.Module]) -> Flat:
     return torch.cat(parts)
 
 
-def pack_rows(rows: Float[Tensor, "*R D"]) -> Flat:
+def pack_rows(rows: Float[Tensor, "*R D"]) -> FlatTensor:
     """Return rows of channels, each padded to whole blocks."""
     return _fill(rows, rows.ndim - 1).flatten()
 
 
-def pack_state(ssm: S4D, state: Complex[Tensor, "B D Q"]) -> Flat:
+def pack_state(ssm: S4D, state: Complex[Tensor, "B D Q"]) -> FlatTensor:
     """Return the states of a layer as the kernel stores them, 2 C s, clip after clip for every block of channels."""
     return _side_by_side(2 * ssm.system().readout * state).movedim(0, 1).flatten()
 
 
-def _pack_norm(norm: nn.Module) -> Flat:
+def _pack_norm(norm: nn.Module) -> FlatTensor:
     """Return the gain, the bias after the division, the shift before it, and what the variance is increased by."""
     zero = torch.zeros(1)
     if isinstance(norm, ShiftedNorm):
@@ -57,7 +57,7 @@ def _pack_norm(norm: nn.Module) -> Flat:
     return F.pad(torch.cat(parts), (0, BLOCK - len(parts)))
 
 
-def _pack_system(ssm: S4D) -> Flat:
+def _pack_system(ssm: S4D) -> FlatTensor:
     """Return the kernel's first values, including the skip, and the coefficients of the recurrences."""
     system = ssm.system()
     kernel = kernel_of(system, powers_of(system.log_decay, BURST), BURST)

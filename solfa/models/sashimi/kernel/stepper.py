@@ -13,7 +13,7 @@ from torch import Tensor
 
 from solfa.errors import ConfigError
 from solfa.models.sashimi.heads import CategoricalHead, DmlHead, OutputHead
-from solfa.models.sashimi.kernel.clip_networks import ClipGroup, pack_weights
+from solfa.models.sashimi.kernel.clip_networks import ThreadClips, pack_weights
 from solfa.models.sashimi.kernel.library import load_kernel
 from solfa.models.sashimi.network import Sashimi, SashimiState
 from solfa.nn.kernels.library import NoKernelError
@@ -62,7 +62,7 @@ class FusedStepper:
         num_groups = max(1, min(batch, torch.get_num_threads()))
         borders = [batch * at // num_groups for at in range(num_groups + 1)]
         self._slices = [slice(*pair) for pair in pairwise(borders)]
-        self._groups = [ClipGroup(model, head, weights, part.stop - part.start) for part in self._slices]
+        self._groups = [ThreadClips(model, head, weights, part.stop - part.start) for part in self._slices]
         self._threads = ThreadPoolExecutor(num_groups) if num_groups > 1 else None
         self.load(model.initial_state(batch))
 
@@ -78,7 +78,7 @@ class FusedStepper:
         self._check_classes(classes)
         classes, outputs = classes.contiguous(), torch.empty(self.batch, self._model.projection.out_features)
 
-        def read(group: ClipGroup, clips: slice) -> None:
+        def read(group: ThreadClips, clips: slice) -> None:
             network = ctypes.byref(group.network)
             self._kernel.solfa_read(network, classes[clips].data_ptr(), outputs[clips].data_ptr())
 
@@ -118,7 +118,7 @@ class FusedStepper:
         plain = uniforms[..., 0].double().contiguous()
         noise = _mixture_noise(uniforms) if isinstance(self._head, DmlHead) else torch.empty(self.batch, 0)
 
-        def run(group: ClipGroup, clips: slice) -> None:
+        def run(group: ThreadClips, clips: slice) -> None:
             numbers = (num_steps, plain[clips].data_ptr(), noise[clips].data_ptr(), temperature)
             results = (classes[clips].data_ptr(), log_prob[clips].data_ptr())
             self._kernel.solfa_run(ctypes.byref(group.network), first[clips].data_ptr(), *numbers, *results)
@@ -126,7 +126,7 @@ class FusedStepper:
         self._for_each_group(run)
         return Drawn(classes, log_prob)
 
-    def _for_each_group(self, work: Callable[[ClipGroup, slice], None]) -> None:
+    def _for_each_group(self, work: Callable[[ThreadClips, slice], None]) -> None:
         if self._threads is None:
             work(self._groups[0], self._slices[0])
         else:

@@ -11,7 +11,7 @@ from solfa.data.batching.kernel.library import BatchKernel, Segments, batch_kern
 from solfa.data.batching.loader import BatchDataset, GlobalBatchSampler, make_loader
 from solfa.data.batching.modes import Crop, Pack, Pad
 from solfa.data.sources.clip_source import ClipSource, SourceClip
-from solfa.data.sources.mixture import Mixture, Part
+from solfa.data.sources.mixture import Mixture, MixturePart
 from solfa.data.stable_random import crop_prefix, crop_start
 from solfa.errors import StoreError
 from solfa.store.array_dataset import append_arrays
@@ -58,7 +58,7 @@ def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Dataset:
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.kind)
 def test_batches_are_those_that_numpy_makes(kernel: BatchKernel, dataset: Dataset, mode: Crop | Pad | Pack) -> None:
-    several = [dataset, dataset.select([8, 3, 3, 0]), Mixture([Part(dataset), Part(dataset[2:5])])]
+    several = [dataset, dataset.select([8, 3, 3, 0]), Mixture([MixturePart(dataset), MixturePart(dataset[2:5])])]
     for source in several:
         assert source.group(np.array([0])).mapped_arrays() is not None
         fast, plain = make_loader(source, mode, seed=3), make_loader(OneByOne(source), mode, seed=3)

@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 import solfa
-from solfa.encoding.decoding import decode_dataset, file_names, originals
+from solfa.encoding.decoded_clips import decode_dataset, file_names, originals
 from solfa.errors import StoreError
 from tests.conftest import write_tone
 

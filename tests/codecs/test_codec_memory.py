@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import solfa
-from solfa.codecs import remembered
-from solfa.codecs.remembered import CodecFacts, CodecMemory
+from solfa.codecs import codec_memory
+from solfa.codecs.codec_memory import CodecFacts, CodecMemory
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info
 from solfa.files.cache_folder import cache_folder
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="nothing is remembere
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SOLFA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(remembered, "_SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(codec_memory, "_SETTLED_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_files_that_change_while_a_codec_is_loaded_or_just_before_are_not_relied
     os.utime(folder / "config.json")
     memory.remember(facts)
     assert memory.recall() is None and CodecMemory(str(folder)).recall() is None
-    monkeypatch.setattr(remembered, "_SETTLED_SECONDS", 3600.0)
+    monkeypatch.setattr(codec_memory, "_SETTLED_SECONDS", 3600.0)
     assert time.time() - (folder / "config.json").stat().st_ctime < 3600
     memory = CodecMemory(str(folder))
     memory.remember(facts)
@@ -105,7 +105,7 @@ def test_a_damaged_or_unwritable_memory_is_as_good_as_none(tmp_path, monkeypatch
 
 
 def test_old_memories_are_removed(monkeypatch):
-    monkeypatch.setattr(remembered, "_MAX_KEPT", 2)
+    monkeypatch.setattr(codec_memory, "_MAX_KEPT", 2)
     for bits in (8, 9, 10):
         load_and_remember(f"mulaw:bits={bits}")
     assert [CodecMemory(f"mulaw:bits={bits}").recall() is None for bits in (8, 9, 10)] == [True, False, False]

@@ -50,7 +50,7 @@ def load_published(network: FlowNetwork, published: ForeignFlow, location: str) 
 
 
 def load_dit(dit: nn.Module, published: ForeignFlow, location: str) -> None:
-    """Copy the weights into a `Dit` of the same settings, every tensor accounted for."""
+    """Copy the weights into a network of the same settings, every tensor accounted for."""
     load_exactly(dit, {name: tensor.float() for name, tensor in published.state.items()}, f"flow model {location}")
 
 

@@ -13,7 +13,7 @@ import solfa
 from solfa.errors import ConfigError, SolfaError
 from solfa.evaluate import load_embedder
 from solfa.evaluate.clip_sets import evaluation_cache, open_place, pair_key
-from solfa.evaluate.embedded import Crew, embed
+from solfa.evaluate.embedding_cache import Crew, embed
 from solfa.ui.html.evaluation_page import render_evaluation
 from tests.codecs.embedders.test_embedders import make_clap
 from tests.conftest import tree_digest

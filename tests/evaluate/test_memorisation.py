@@ -12,7 +12,7 @@ from solfa.audio.sources.choice import open_source
 from solfa.data.sources.dset import Dset, Source
 from solfa.evaluate.copies import Sounds
 from solfa.evaluate.evaluation import ClipScore, Evaluation
-from solfa.evaluate.memorised import with_nearest
+from solfa.evaluate.memorisation import with_nearest
 from solfa.ui.html.evaluation_page import render_evaluation
 from solfa.xp.layout import PREPARED
 from tests.ops.test_landmarks import melody

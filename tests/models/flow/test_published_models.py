@@ -11,7 +11,7 @@ from solfa.errors import ConfigError
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.flow.config import StableAudio3Config, StableAudioOpenConfig
 from solfa.models.flow.network import build_flow
-from solfa.models.flow.published import load_dit, read_published
+from solfa.models.flow.published_models import load_dit, read_published
 from solfa.models.lm.conditions import Conditions
 from tests.models.flow import restated_dit as restated
 

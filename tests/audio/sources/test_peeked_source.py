@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from solfa.audio.recording import Recording
-from solfa.audio.sources.peeked import PeekedSource
+from solfa.audio.sources.peeked_source import PeekedSource
 
 
 @dataclass

@@ -14,7 +14,7 @@ from solfa.config import nearest
 from solfa.encoding.progress import Listener
 from solfa.errors import ConfigError
 from solfa.evaluate.clip_sets import Judged, of_dataset
-from solfa.evaluate.embedded import Crew, noise_set
+from solfa.evaluate.embedding_cache import Crew, noise_set
 from solfa.evaluate.evaluation import Evaluation
 from solfa.evaluate.judged_set import METRICS, OFTEN, EvaluationTask, MetricName, OnClip, existing
 from solfa.evaluate.measures import (

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from solfa.encoding import shared_planning
+from solfa.encoding import shared_plan
 from solfa.encoding.frozen_plan import PlanningReport
-from solfa.encoding.shared_planning import plan_one_at_a_time, plan_together
+from solfa.encoding.shared_plan import plan_one_at_a_time, plan_together
 from solfa.environment.ranks import Rank
 from solfa.errors import StoreError
 from solfa.store.gc import expect_nobody_at_work
@@ -23,7 +23,7 @@ RANKS = [Rank(rank, 3, rank, 3) for rank in range(3)]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_planning, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(shared_plan, "POLL_SECONDS", 0.01)
 
 
 class Planner:
@@ -98,7 +98,7 @@ def test_a_damaged_result_is_as_good_as_none(tmp_path: Path) -> None:
     (result,) = (tmp_path / ".tmp").glob("*.json")
     for content in ("", "[]", '{"recordings": "many"}'):
         result.write_text(content)
-        assert shared_planning._Listing(tmp_path, result.name.split("-")[1], 0).result() is None
+        assert shared_plan._Listing(tmp_path, result.name.split("-")[1], 0).result() is None
     assert planner(RANKS[1]) == 2
 
 
