@@ -13,6 +13,8 @@ from solfa.errors import ConfigError, StoreError
 from solfa.xp.lock import locked
 from tests.experiments.own_folder import OWN, own_variables
 
+pytestmark = pytest.mark.slow
+
 TARGETS = ["targets", "-P", "own_grids"]
 
 

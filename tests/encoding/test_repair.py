@@ -16,6 +16,8 @@ from solfa.store.lease import Lease
 from solfa.store.verification import verify
 from tests.conftest import tree_digest, write_tone
 
+pytestmark = pytest.mark.slow
+
 CODEC = "mulaw:bits=8,sample_rate=4000"
 
 

@@ -13,6 +13,8 @@ from solfa.solvers.config import EvaluateConfig
 from solfa.solvers.standard import StandardSolver
 from tests.solvers.every_solver import Data, build_solver, make_data
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("flow", "lm", "mot", "sashimi", "compression rvq")
 RUN_FOR = {"metrics": ["kad", "bits"], "embedder": "mel", "num_clips": 4, "seconds": 0.05}
 

@@ -17,6 +17,8 @@ from solfa.xp.record import read_experiment
 from solfa.xp.state_file import read_state
 from tests.experiments.own_folder import OWN, make_main
 
+pytestmark = pytest.mark.slow
+
 ARGV = ["solver=own", "optim.epochs=2"]
 
 

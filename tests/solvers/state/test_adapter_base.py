@@ -32,6 +32,8 @@ from tests.solvers.conftest import check_resume, equal
 from tests.solvers.tasks import test_flow, test_lm
 from tests.solvers.toy import ToyConfig, ToySolver, toy_values
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 KINDS = ("lm", "flow", "mot")
 Values = dict[str, Any]
