@@ -33,7 +33,7 @@ from solfa.models.lm.weight_layouts import WeightLayout
 from solfa.pretrained.hub import SOLFA_MODEL, local_directory
 from solfa.pretrained.tensors import weights_sha256
 from solfa.xp.provenance import read_software
-from solfa.xp.record import NoSuchExperimentError, find_experiment, similar_experiments
+from solfa.xp.record import SHOWN, NoSuchExperimentError, find_experiment, list_experiments, similar_experiments
 from solfa.xp.state_file import load_module
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -345,7 +345,9 @@ def find_folder(location: str | Path) -> Path:
 def _no_such_model(xps_dir: Path, location: str) -> str:
     """Say where a model was looked for, and what would be found."""
     near = similar_experiments(xps_dir, location)
-    ways = ["a signature", "the folder of an experiment or of an exported model", *filter(is_released, BUILT_IN_MODELS)]
+    latest = [folder.name for folder in list_experiments(xps_dir)[:SHOWN]]
+    signature = f"a signature (the latest are {', '.join(latest)})" if latest else "a signature"
+    ways = [signature, "the folder of an experiment or of an exported model", *filter(is_released, BUILT_IN_MODELS)]
     advice = f"did you mean {' or '.join(near)}?" if near else f"pass {', '.join(ways)}, or owner/name on the Hub"
     found = f"no such experiment in {xps_dir}, no such folder and no Hub id"
     return f"{location}: expected a model, found {found}; {advice}"

@@ -11,7 +11,7 @@ import solfa
 from solfa.evaluate.evaluation import JSON_NAME
 from solfa.ui.html.evaluation_page import PAGE_NAME
 from tests.cli.conftest import SolfaMain
-from tests.evaluate.test_memorised import write_takes
+from tests.evaluate.test_memorisation import write_takes
 
 
 @pytest.mark.slow

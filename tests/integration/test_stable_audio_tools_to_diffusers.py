@@ -8,7 +8,6 @@ import diffusers
 import numpy as np
 import pytest
 import torch
-from tests.models.flow.test_published import write_tools
 
 from solfa.codecs.catalogue import load_codec
 from solfa.codecs.protocol import Codec
@@ -29,6 +28,7 @@ from tests.codecs.stable_audio_tools.test_autoencoder import edited
 from tests.generate.test_diffusers_export import FRAMES, draw_there
 from tests.models.conditioners.tiny_encoders import write_t5
 from tests.models.flow import restated_dit
+from tests.models.flow.test_published_models import write_tools
 from tests.solvers.tasks.test_flow import flow_values, solver_of
 
 SECONDS = FRAMES * 40 / 44_100

@@ -13,13 +13,13 @@ from solfa.data.batching.loader import make_loader
 from solfa.data.batching.modes import Crop, Pack, Pad
 from solfa.data.sources.clip_source import ClipSource, MemoryClip, MemoryClips
 from solfa.data.sources.mixture import Mixture, MixturePart
-from solfa.data.stable_random import crop_start
 from solfa.data.table.clip_table import ClipTable
 from solfa.data.table.joined_clips import JoinedClips, JoinedRows
 from solfa.errors import StoreError
 from solfa.store.dataset import open_dataset
 from tests.data.segments import segments_of
 from tests.data.stored import Described, store
+from tests.data.test_stable_random import crop_start
 
 
 def first_batch(clips: MemoryClips, mode: Crop | Pad | Pack) -> Batch:

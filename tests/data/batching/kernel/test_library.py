@@ -12,13 +12,14 @@ from solfa.data.batching.loader import BatchDataset, GlobalBatchSampler, make_lo
 from solfa.data.batching.modes import Crop, Pack, Pad
 from solfa.data.sources.clip_source import ClipSource, SourceClip
 from solfa.data.sources.mixture import Mixture, MixturePart
-from solfa.data.stable_random import crop_prefix, crop_start
+from solfa.data.stable_random import crop_prefix
 from solfa.errors import StoreError
 from solfa.store.array_dataset import append_arrays
 from solfa.store.dataset import Dataset, open_dataset
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.stored_group import MappedArrays
 from tests.data.stored import Described, store
+from tests.data.test_stable_random import crop_start
 from tests.store.store_maker import make_outcomes
 
 MODES = (Crop(num_frames=7, batch_size=5), Pad(batch_size=4), Pack(num_frames=9, batch_size=3))
