@@ -87,7 +87,7 @@ def test_a_model_is_found_by_signature_beginning_and_folder(dora_dir: Path, monk
         assert load_model(text).info.folder.name == "1abe1000"
     with pytest.raises(ConfigError, match="no such experiment"):
         load_model("77777777")
-    with pytest.raises(ConfigError, match=r"no such experiment .*folder and no Hub id; pass a signature, .* Hub$"):
+    with pytest.raises(ConfigError, match=r"no such experiment .*folder and no Hub id; pass a signature.* Hub$"):
         load_model("nowhere/at/all")
     with pytest.raises(ConfigError, match=r"did you mean 1abe1000\?$"):
         load_model("1abe1001")
