@@ -37,13 +37,19 @@ def publish(
     values = {"name": name, "version": version, "fingerprint": files_fingerprint(exported)}
     release = parse_config(Release, values, "release")
     files = {file_name: (exported / file_name).read_bytes() for file_name in FILES}
-    card = (exported / CARD).read_text(encoding="utf-8").rstrip() + "\n"
+    card = named_card((exported / CARD).read_text(encoding="utf-8"), exported.name, name)
     judged = f"\n## Judged by machine listening\n\n{report.strip()}\n" if report else ""
     files[CARD] = (card + judged + LICENCE).encode()
     if (exported / CURVE).is_file():
         files[CURVE] = (exported / CURVE).read_bytes()
     write_release(root / name, release, files, replace=replace)
     return release
+
+
+def named_card(card: str, folder_name: str, name: str) -> str:
+    """Call the model in its card what it is called from now on, with its licence."""
+    renamed = card.replace(f"\n# {folder_name}\n", f"\n# {name}\n").replace(f'("{folder_name}")', f'("{name}")')
+    return renamed.replace("# add the licence of the weights here", "license: apache-2.0").rstrip() + "\n"
 
 
 def check(exported: Path) -> None:

@@ -142,7 +142,7 @@ def test_an_exported_model_is_asked_by_its_folder(asker: Asker, tmp_path: Path) 
 
 
 def test_a_job_is_stopped_and_the_next_has_its_turn(asker: Asker) -> None:
-    long = asker.post(model=WAVES, seconds="500").headers["location"].rpartition("#")[2]
+    long = asker.post(model=WAVES, seconds="2000").headers["location"].rpartition("#")[2]
     waiting = asker.post(model=CODES, seconds="0.005").headers["location"].rpartition("#")[2]
     never = asker.post(model=CODES, seconds="0.005").headers["location"].rpartition("#")[2]
     page = asker.client.get("/generate").text
