@@ -9,6 +9,7 @@ import logging
 import math
 import re
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Literal
 
 import torch
@@ -64,7 +65,7 @@ class TempoConditioner(nn.Module):
     def __init__(self, config: TempoConfig) -> None:
         super().__init__()
         self.config = config
-        self._reported: set[float] = set()
+        self._reported: set[str] = set()
         # Says where the model is: there is no parameter that would.
         self.register_buffer("_place", torch.zeros(()), persistent=False)
 
@@ -89,11 +90,15 @@ class TempoConditioner(nn.Module):
         return Condition(pulses.masked_fill(~known, 0.0)[..., None], known)
 
     def _tempo(self, value: Any | None) -> float | None:
-        bpm = tempo_of(value) if isinstance(value, str) else None if value is None else float(value)
+        if value is not None and not isinstance(value, str | Real) and repr(value) not in self._reported:
+            self._reported.add(repr(value))
+            told = "tempo of %r: expected a number or a text, found %r; it counts as absent"
+            logger.warning(told, self.config.source, value)
+        bpm = tempo_of(value) if isinstance(value, str) else float(value) if isinstance(value, Real) else None
         if bpm is None or not math.isfinite(bpm):
             return None
         kept = min(max(bpm, self.config.min), self.config.max)
-        if kept != bpm and bpm not in self._reported:
-            self._reported.add(bpm)
+        if kept != bpm and repr(bpm) not in self._reported:
+            self._reported.add(repr(bpm))
             logger.warning("tempo of %r: %g bpm counts as %g, the nearest in training", self.config.source, bpm, kept)
         return kept

@@ -55,6 +55,8 @@ def test_what_was_never_trained_counts_as_the_nearest_and_is_named_once(caplog: 
     for _ in range(2):
         assert part.tokenize(["200 bpm", 60])["parts"].tolist() == [139_000, 70_000]
     assert [record.args for record in caplog.records] == [("caption", 200.0, 139.0), ("caption", 60.0, 70.0)]
+    assert part.tokenize([[120], [120], None])["parts"].tolist() == [-1, -1, -1]
+    assert caplog.records[-1].args == ("caption", [120]) and len(caplog.records) == 3
     with pytest.raises(ConfigError, match="min below max"):
         conditioner(min=100, max=90)
 
