@@ -21,6 +21,8 @@ import pytest
 import soundfile
 from hypothesis import HealthCheck, settings
 
+from tests.logs import restored_log
+
 # No test asserts a time: on a busy machine any example may take longer than any deadline.
 settings.register_profile("solfa", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("solfa")
@@ -82,14 +84,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
-    """Let what tests share draw from the seed, too, whichever test makes it; that test then draws as the others do."""
+    """Let what tests share draw from the seed, too, whichever test makes it; that test then draws as the others do.
+
+    It leaves no trace in the log either.
+    """
     if fixturedef.scope == "function":
         return (yield)
     seed_all(request.config)
     try:
-        return (yield)
+        with restored_log():
+            return (yield)
     finally:
         seed_all(request.config)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Leave the log as it was: or a run in one test has commands in later ones print what they log."""
+    with restored_log():
+        return (yield)
 
 
 def write_tone(path: Path, seconds: float, sample_rate: int = 16000, channels: int = 1, hz: float = 330.0) -> Path:

@@ -1,6 +1,5 @@
 """The command in this process, as it is typed."""
 
-import logging
 import os
 import re
 import sys
@@ -32,9 +31,8 @@ def solfa_main(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> SolfaMain:
 
 @pytest.fixture(scope="module")
 def quiet_process() -> Iterator[None]:
-    """One thread, nobody who launched us or says where experiments are, and a log that is as it was before."""
-    before, root = torch.get_num_threads(), logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
+    """One thread, and nobody who launched us or says where experiments are."""
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
@@ -42,5 +40,3 @@ def quiet_process() -> Iterator[None]:
                 patch.delenv(name)
         yield
     torch.set_num_threads(before)
-    root.setLevel(level)
-    root.handlers[:] = handlers

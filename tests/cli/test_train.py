@@ -12,18 +12,15 @@ from typer.testing import CliRunner
 from solfa.cli import train
 from solfa.errors import ConfigError
 from tests.experiments.own_folder import OWN, make_main, own_variables
-from tests.logs import restored_log
 
 
 @pytest.fixture(autouse=True)
 def _own_place(tmp_path, monkeypatch):
-    """Experiments under a temporary folder, the entry point imported anew, and the log left as it was."""
+    """Experiments under a temporary folder, and the entry point imported anew."""
     for name in ("SOLFA_SEARCH_PATH", "SOLFA_DORA_DIR"):
         monkeypatch.setenv(name, own_variables(tmp_path / "dora")[name])
     monkeypatch.syspath_prepend(str(OWN))
     monkeypatch.delitem(sys.modules, "solfa.train", raising=False)
-    with restored_log():
-        yield
 
 
 def invoke(*arguments: str) -> Any:

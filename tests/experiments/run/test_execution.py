@@ -2,7 +2,6 @@
 
 import errno
 import json
-import logging
 import platform
 from pathlib import Path
 
@@ -20,19 +19,6 @@ from tests.experiments.own_folder import OWN, make_main
 pytestmark = pytest.mark.slow
 
 ARGV = ["solver=own", "optim.epochs=2"]
-
-
-@pytest.fixture(autouse=True)
-def _own_log():
-    """Leave the log of the test run as it was."""
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    for handler in set(root.handlers) - set(before):
-        root.removeHandler(handler)
-        handler.close()
-    root.setLevel(level)
-    logging.captureWarnings(False)
 
 
 def run(main, *more: str) -> Path:

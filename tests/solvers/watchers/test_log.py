@@ -2,22 +2,8 @@
 
 import logging
 
-import pytest
-
 from solfa.solvers.watchers.log import LINE_SECONDS, LoggedStages
 from solfa.xp.log_files import FILE_ONLY, log_to
-
-
-@pytest.fixture(autouse=True)
-def _own_log():
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    for handler in set(root.handlers) - set(before):
-        root.removeHandler(handler)
-        handler.close()
-    root.setLevel(level)
-    logging.captureWarnings(False)
 
 
 def test_a_stage_has_one_line_at_its_end_and_others_only_after_a_while(caplog):
