@@ -1,5 +1,6 @@
 """All conditions of a model: one conditioner per attribute, fused in four ways."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -14,11 +15,13 @@ from solfa.models.conditioners.key import KeyConfig
 from solfa.models.conditioners.labels import LabelsConfig
 from solfa.models.conditioners.learnt_words import LearntWordsConfig
 from solfa.models.conditioners.numbers import NumberConfig
-from solfa.models.conditioners.protocol import Condition, Conditioner, LearnsVocabulary, Tokens
+from solfa.models.conditioners.protocol import Condition, Conditioner, LearnsVocabulary, SpellsTokens, Tokens
 from solfa.models.conditioners.tempo import TempoConfig
 from solfa.models.conditioners.text import TextConfig
 from solfa.models.conditioners.words import WordsConfig
 from solfa.models.lm.conditions import Conditions
+
+logger = logging.getLogger(__name__)
 
 ConditionerConfig: TypeAlias = Annotated[
     TextConfig | WordsConfig | LearntWordsConfig | LabelsConfig | NumberConfig | TempoConfig | KeyConfig,
@@ -28,6 +31,7 @@ TEXT_KINDS = frozenset({"text", "words", "learnt_words"})
 """The kinds of conditions that a text is given to."""
 FOUND_IN_TEXT = frozenset({"tempo", "key"})
 """The kinds that look for something in the same text."""
+_SUCH = {"tempo": "96 or 96 bpm", "key": "A minor"}
 
 
 class ConditionsConfig(Config):
@@ -139,12 +143,34 @@ class ConditionerSet(nn.Module):
     def checked(self, rows: Sequence[Mapping[str, Any | None]]) -> Callable[[], Conditions]:
         """Check the attributes of clips now, and embed them when called."""
         tokens = self.tokenize(rows)
+        self._report_lost(rows)
         return lambda: self.forward(tokens)
 
     def null(self, batch: int) -> Conditions:
         """Return the conditions of `batch` rows in which everything is absent."""
         conditions: Conditions = self(self.tokenize([{}] * batch))
         return conditions
+
+    def _report_lost(self, rows: Sequence[Mapping[str, Any | None]]) -> None:
+        """Warn of a tempo or key that is none, unless it is the clip's text, which need not name one."""
+        kinds = {name: part.kind for name, part in self.config.conditioners.items()}
+        lost = {
+            (name, value): kind
+            for row in rows
+            for name, kind in kinds.items()
+            if kind in FOUND_IN_TEXT and isinstance(value := row.get(name), str)
+            if value not in [row.get(other) for other in kinds if kinds[other] in TEXT_KINDS]
+            if not self._spelled(name, value)
+        }
+        for (name, value), kind in lost.items():
+            logger.warning(
+                "condition %s: found no %s in %r, such as %s; it is left out", name, kind, value, _SUCH[kind]
+            )
+
+    def _spelled(self, name: str, value: str) -> str:
+        conditioner = self.conditioners[name]
+        assert isinstance(conditioner, SpellsTokens)
+        return conditioner.spell(value)
 
     def _conditioners(self) -> Iterable[tuple[str, Conditioner]]:
         for name, module in self.conditioners.items():

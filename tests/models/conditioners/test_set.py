@@ -158,3 +158,20 @@ def test_shipped_configs_are_valid(name):
     content = OmegaConf.create((files("solfa") / f"conf/conditioner/{name}.yaml").read_text())
     config = parse_config(ConditionsConfig, OmegaConf.to_container(content), name)
     assert bool(config.conditioners) == (name != "none")
+
+
+def test_a_tempo_or_key_that_is_none_is_reported_unless_it_is_the_text(caplog):
+    kinds = {"description": {"kind": "learnt_words"}, "tempo": {"kind": "tempo"}, "key": {"kind": "key"}}
+    conditioners = ConditionerSet(parse_config(ConditionsConfig, {"conditioners": kinds}, "test").at_rate(50.0), 16)
+    conditioners.fit({"description": ["slow piano"]})
+    conditioners.checked(
+        [
+            {"description": "slow piano", "tempo": "slow piano", "key": "slow piano"},
+            {"description": "slow piano", "tempo": 96, "key": "A minor"},
+            {"tempo": None},
+        ]
+    )
+    assert not caplog.records
+    conditioners.checked([{"description": "slow piano", "tempo": "fast", "key": "H"}] * 2)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2 and "no tempo in 'fast'" in said[0] and "no key in 'H'" in said[1]
