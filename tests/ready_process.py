@@ -130,6 +130,8 @@ def run_command(request: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
+    if "OMP_NUM_THREADS" in os.environ:  # which torch read when it was imported
+        import_module("torch").set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         signal.signal(number, handler)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
