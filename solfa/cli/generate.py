@@ -121,6 +121,14 @@ def generate(
         float | None,
         typer.Option("--guidance", help="How closely to follow the conditions; 1: off.", show_default="as configured"),
     ] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(
+            help="Draw so many of each clip, and keep the one that fits its conditions best "
+            "(language models with model.history_dropout).",
+            show_default="as configured",
+        ),
+    ] = None,
     guidance_from: Annotated[
         float | None,
         typer.Option(help="Models of latents: guide from this time on; 1 is noise.", show_default="as configured"),
@@ -242,7 +250,7 @@ def generate(
     drawing |= {"guidance_scale": guidance_scale, "reject_lowest": reject_lowest, "reject_highest": reject_highest}
     drawing |= {"sort": sort or None, "sampler": sampler, "steps": steps, "grid": grid}
     drawing |= {"guidance_from": guidance_from, "guidance_to": guidance_to, "guidance_rescale": guidance_rescale}
-    drawing |= {"window_seconds": window_seconds, "overlap": overlap}
+    drawing |= {"window_seconds": window_seconds, "overlap": overlap, "candidates": candidates}
     options: dict[str, Any] = {name: value for name, value in drawing.items() if value is not None}
     _check_drawing(folder, requests, options, trust_code=trust_code)
     trained = with_adapters(read_trained(folder, epoch=epoch), added)

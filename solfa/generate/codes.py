@@ -1,11 +1,12 @@
-"""From requests for clips to audio: condition, generate codes in batches of equal length, decode."""
+"""From requests for clips to audio: condition, generate codes in batches of equal length, choose, decode."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from solfa.codecs.protocol import Codec, Encoded
@@ -33,14 +34,23 @@ class CodesJob(NamedTuple):
         return 0 if self.prompt is None else self.prompt.shape[1]
 
 
+class BestOf(NamedTuple):
+    """Draw several of each clip, and keep the one that agrees best with its conditions."""
+
+    num: int
+    agreement: Callable[[Any, Int64[Tensor, "N K T"]], Float[Tensor, "N"]]
+    """Judges clips that have the same conditions, of which there is one row."""
+
+
 class _Batch(NamedTuple):
     num_frames: int
     jobs: Sequence[CodesJob]
+    num_each: int
     embed: Callable[[], BatchConditions]
 
     @property
     def weight(self) -> int:
-        return self.num_frames * len(self.jobs)
+        return self.num_frames * self.num_each * len(self.jobs)
 
 
 def prompt_codes(request: ClipRequest, codec: Codec, device: torch.device) -> Int64[Tensor, "K T"] | None:
@@ -61,16 +71,28 @@ def generate_clips(
     settings: GenerationSettings,
     on_step: OnStep | None = None,
     clips_at_once: int = CLIPS_AT_ONCE,
+    best_of: BestOf | None = None,
 ) -> Iterator[GeneratedClip]:
     """Generate the requested clips in batches of equal length; they come ordered by length.
 
     A condition that the model does not have is reported right away, before the first clip is generated.
     """
+    num_each = 1 if best_of is None else best_of.num
     batches = [
-        _Batch(num_frames, alike, conditions_of([job.told for job in alike]))
-        for num_frames, alike in _alike(jobs, codec.frame_rate, clips_at_once)
+        _Batch(num_frames, alike, num_each, conditions_of([job.told for job in alike for _ in range(num_each)]))
+        for num_frames, alike in _alike(jobs, codec.frame_rate, max(1, clips_at_once // num_each))
     ]
-    return _generate(model, codec, batches, settings, on_step)
+
+    def kept(batch: _Batch, codes: Int64[Tensor, "N K T"]) -> Sequence[Int64[Tensor, "K T"]]:
+        return codes.unbind() if best_of is None else _best(best_of, batch, codes, conditions_of)
+
+    return _generate(model, codec, batches, settings, kept, on_step)
+
+
+def candidate_seeds(seed: int, num: int) -> list[int]:
+    """Return a seed for each candidate of a clip, the first of which is the clip's own."""
+    names = (f"candidate {number} of {seed}" for number in range(1, num))
+    return [seed, *(int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "little") for name in names)]
 
 
 def _generate(
@@ -78,6 +100,7 @@ def _generate(
     codec: Codec,
     batches: Sequence[_Batch],
     settings: GenerationSettings,
+    kept: Callable[[_Batch, Int64[Tensor, "N K T"]], Sequence[Int64[Tensor, "K T"]]],
     on_step: OnStep | None,
 ) -> Iterator[GeneratedClip]:
     total, done = sum(batch.weight for batch in batches), 0
@@ -89,7 +112,7 @@ def _generate(
 
         codes = _generate_batch(model, batch, settings, report)
         done += batch.weight
-        for job, row in zip(batch.jobs, codes, strict=True):
+        for job, row in zip(batch.jobs, kept(batch, codes), strict=True):
             yield _decode(codec, job, row, settings)
 
 
@@ -105,20 +128,32 @@ def _alike(jobs: Sequence[CodesJob], frame_rate: float, clips_at_once: int) -> I
 
 def _generate_batch(
     model: CodesModel[Any], batch: _Batch, settings: GenerationSettings, on_step: OnStep
-) -> Int64[Tensor, "B K T"]:
+) -> Int64[Tensor, "N K T"]:
     with torch.inference_mode():
         conditions = batch.embed()
-    prompts = [job.prompt for job in batch.jobs if job.prompt is not None and job.prompt_frames]
+    every = [job for job in batch.jobs for _ in range(batch.num_each)]
+    prompts = [job.prompt for job in every if job.prompt is not None and job.prompt_frames]
     codes: Tensor = generate(
         model,
         conditions,
         batch.num_frames,
         settings,
-        seeds=[job.request.seed for job in batch.jobs],
+        seeds=[seed for job in batch.jobs for seed in candidate_seeds(job.request.seed, batch.num_each)],
         prompt=torch.stack(prompts) if prompts else None,
         on_step=on_step,
     )
     return codes
+
+
+def _best(
+    best_of: BestOf, batch: _Batch, codes: Int64[Tensor, "N K T"], conditions_of: ConditionsOf
+) -> list[Int64[Tensor, "K T"]]:
+    """Choose one candidate of each clip."""
+    with torch.inference_mode():
+        return [
+            candidates[best_of.agreement(conditions_of([job.told])(), candidates).argmax()]
+            for job, candidates in zip(batch.jobs, codes.view(len(batch.jobs), -1, *codes.shape[1:]), strict=True)
+        ]
 
 
 def _decode(codec: Codec, job: CodesJob, codes: Int64[Tensor, "K T"], settings: GenerationSettings) -> GeneratedClip:

@@ -1,7 +1,8 @@
 """Generate with a codec language model: texts, labels and numbers in, codes drawn step by step, audio out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, final
+from functools import partial
+from typing import Any, ClassVar, TypeVar, final
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from solfa.codecs.protocol import Codec
 from solfa.config import Config, parse_config
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.codes import CodesJob, generate_clips, prompt_codes
+from solfa.generate.codes import BestOf, CodesJob, generate_clips, prompt_codes
 from solfa.generate.data_codec import DataCodec, codes_array
 from solfa.generate.generator import OnStep
 from solfa.generate.options import with_options
@@ -18,6 +19,7 @@ from solfa.generate.request import ClipRequest, with_text
 from solfa.generate.stream import OnAudio
 from solfa.generate.weight_layout import weight_layout
 from solfa.models.conditioners.set import ConditionsConfig
+from solfa.models.lm.agreement import CandidateSettings, agreement
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.fastest_way import fastest_way
 from solfa.models.lm.generation import GenerationSettings
@@ -27,14 +29,16 @@ from solfa.models.lm.network import CodecLMConfig, cross_entropy, inputs_and_tar
 from solfa.models.lm.weight_layouts import WeightLayout, count_weights, lay_out_weights
 from solfa.xp.state_file import load_module
 
+S = TypeVar("S", bound=GenerationSettings)
+
 
 @final
 class LanguageModel:
     """A `ClipGenerator` around a codec language model and its conditioners."""
 
-    Options: ClassVar[type[Config]] = GenerationSettings
+    Options: ClassVar[type[Config]] = CandidateSettings
 
-    def __init__(self, network: ConditionedLM, data_codec: DataCodec, sampling: GenerationSettings) -> None:
+    def __init__(self, network: ConditionedLM, data_codec: DataCodec, sampling: CandidateSettings) -> None:
         self.network, self.sampling = network, sampling
         self._data_codec = data_codec
         self._layout: WeightLayout | None = None
@@ -52,7 +56,7 @@ class LanguageModel:
             array.frame_rate,
         )
         data_codec = DataCodec(str(config.get("codec") or data_facts["codec"]), array)
-        return cls(network, data_codec, sampling_of(config))
+        return cls(network, data_codec, sampling_of(config, CandidateSettings))
 
     @property
     def codec(self) -> Codec:
@@ -85,8 +89,9 @@ class LanguageModel:
             CodesJob(request, values, prompt_codes(request, self.codec, self.network.lm.device))
             for request, values in zip(requests, told, strict=True)
         ]
-        network = self.network
-        return generate_clips(network.lm, network.conditioners.checked, self.codec, jobs, settings, on_step)
+        network, best_of = self.network, self._best_of(settings.candidates)
+        checked = network.conditioners.checked
+        return generate_clips(network.lm, checked, self.codec, jobs, settings, on_step, best_of=best_of)
 
     def log_prob(self, array: Tensor, text: str | None, conditions: Mapping[str, Any]) -> float:
         """Sum the log-probabilities, in nats, of all codes `[T, K]` of a clip."""
@@ -115,11 +120,22 @@ class LanguageModel:
                 nn.init.zeros_(projection.bias)
         return told + "; everything else starts fresh"
 
+    def _best_of(self, num: int) -> BestOf | None:
+        """Say how the best of several clips is found, if there are several."""
+        if num == 1:
+            return None
+        if not self.network.lm.config.history_dropout:
+            raise ConfigError(
+                f"`candidates={num}`: expected a model that can tell which clip fits best, because beginnings were "
+                "hidden from it in training (model.history_dropout above 0), found 0; leave it out"
+            )
+        return BestOf(num, partial(agreement, self.network.lm))
+
     def _told(self, text: str | None, conditions: Mapping[str, Any]) -> dict[str, Any]:
         return with_text(conditions, text, self.conditions)
 
 
-def sampling_of(config: Mapping[str, Any]) -> GenerationSettings:
+def sampling_of(config: Mapping[str, Any], kind: type[S]) -> S:
     """Read how an experiment draws codes by default."""
     stage = config.get("generate") or {}
-    return parse_config(GenerationSettings, stage.get("sampling") or {}, "generate.sampling")
+    return parse_config(kind, stage.get("sampling") or {}, "generate.sampling")

@@ -25,6 +25,8 @@ class DrawOptions(TypedDict, total=False):
     """Models of codes: keep only the most probable codes that sum to p; 0 is off."""
     guidance_scale: float
     """Models of codes and of latents: how closely to follow the conditions; 1 is off."""
+    candidates: int
+    """Language models trained with hidden beginnings: draw so many of each clip, keep what fits its conditions best."""
     guidance_from: float
     """Models of latents: guide from this time on; 1 is noise."""
     guidance_to: float

@@ -49,7 +49,7 @@ class TextModel:
         network = build_mot(of_codes(model, array.width, array.codebook_size))
         texts = Texts(parse_config(TextsConfig, config.get("text") or {}, "text"), network.base)
         data_codec = DataCodec(str(config.get("codec") or data_facts["codec"]), array)
-        return cls(network, texts, data_codec, sampling_of(config))
+        return cls(network, texts, data_codec, sampling_of(config, GenerationSettings))
 
     @property
     def codec(self) -> Codec:

@@ -1,6 +1,7 @@
 """Clips come out as they were asked for, each the same whatever is generated beside it."""
 
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,10 @@ from solfa.codecs.catalogue import load_codec
 from solfa.codecs.protocol import Codec
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
-from solfa.generate.codes import CodesJob, generate_clips
+from solfa.generate.codes import BestOf, CodesJob, candidate_seeds, generate_clips
 from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
+from solfa.models.lm.agreement import agreement
 from solfa.models.lm.generation import GenerationSettings
 from solfa.models.lm.network import CodecLM, CodecLMConfig
 
@@ -129,3 +131,30 @@ def test_an_unknown_condition_is_found_out_before_the_first_clip(network: Any, c
 
 def test_nothing_asked_for_is_nothing_generated(network: Any, codec: Codec) -> None:
     assert list(generated(network, codec, [], SETTINGS)) == []
+
+
+@pytest.mark.parametrize("clips_at_once", [1, 4, 16])
+def test_of_several_candidates_the_one_is_kept_that_agrees_best_whatever_is_drawn_beside_it(
+    network: Any, codec: Codec, clips_at_once: int
+) -> None:
+    best_of = BestOf(3, partial(agreement, network.lm))
+    wanted = [request("jazz", seed=1), request("folk", seed=2, genre="folk"), request("long", 30, seed=3)]
+    kept = list(generated(network, codec, wanted, SETTINGS, None, clips_at_once, best_of))
+    assert [clip.name for clip in kept] == ["jazz", "folk", "long"]
+    choices = []
+    for job, clip in zip(wanted, kept, strict=True):
+        frames = round(job.request.seconds * RATE)
+        alone = [request(str(seed), frames, seed, job.told["genre"]) for seed in candidate_seeds(job.request.seed, 3)]
+        candidates = list(generated(network, codec, alone, SETTINGS))
+        drawn = torch.stack([codes(codec, candidate) for candidate in candidates])
+        best = int(best_of.agreement(network.conditioners.checked([job.told])(), drawn).argmax())
+        assert torch.equal(clip.audio, candidates[best].audio)
+        assert clip.metadata["seed"] == job.request.seed
+        choices.append(best)
+    assert set(choices) != {0}, "it is not always the first"
+
+
+def test_candidates_have_seeds_of_their_own_and_the_first_has_the_clips() -> None:
+    seeds = [seed for clip in range(50) for seed in candidate_seeds(clip, 4)]
+    assert len(set(seeds)) == 200 and candidate_seeds(7, 1) == [7] and candidate_seeds(7, 4)[0] == 7
+    assert candidate_seeds(7, 4)[:2] == candidate_seeds(7, 2), "more candidates keep those that were there"

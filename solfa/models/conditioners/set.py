@@ -100,6 +100,7 @@ class ConditionerSet(nn.Module):
     def __init__(self, config: ConditionsConfig, dim: int) -> None:
         super().__init__()
         self.config = config
+        self._reported: set[tuple[str, str]] = set()
         self.conditioners = nn.ModuleDict({name: part.build(dim) for name, part in config.conditioners.items()})
 
     @property

@@ -13,6 +13,7 @@ from solfa.generate.language_model import LanguageModel
 from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.conditioners.text import TextConditioner
+from solfa.models.lm.agreement import CandidateSettings
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.costs import kept_floats, operations
 from solfa.models.lm.musicgen import check_musicgen, is_musicgen_location
@@ -42,12 +43,18 @@ from solfa.solvers.tasks.shared_conditions import (
 )
 
 
+class LMGenerateConfig(CodesGenerateConfig):
+    """Which clips to generate, and among how many each is chosen."""
+
+    sampling: CandidateSettings = CandidateSettings()
+
+
 class LMConfig(SolverConfig):
     """A codec language model and its conditioners."""
 
     model: CodecLMConfig
     conditioner: ConditionsConfig = ConditionsConfig()
-    generate: CodesGenerateConfig = CodesGenerateConfig()
+    generate: LMGenerateConfig = LMGenerateConfig()
     codec: str | None = None
     """The codec that decodes generated codes; None uses the one that the dataset was encoded with."""
 

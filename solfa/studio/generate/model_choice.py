@@ -22,6 +22,7 @@ WORDS = {
     "top_k": "Top k: among how many codes; 0 is off",
     "top_p": "Top p: codes that sum to this; 0 is off",
     "guidance_scale": "Guidance: how closely to follow the conditions; 1 is off",
+    "candidates": "Candidates: of how many clips the best is kept",
     "guidance_from": "Guide from this time on; 1 is noise",
     "guidance_to": "Guide until this time; 0 is the clip",
     "guidance_rescale": "Undo what guidance does to loudness",
