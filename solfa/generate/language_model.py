@@ -19,7 +19,7 @@ from solfa.generate.request import ClipRequest, with_text
 from solfa.generate.stream import OnAudio
 from solfa.generate.weight_layout import weight_layout
 from solfa.models.conditioners.set import ConditionsConfig
-from solfa.models.lm.agreement import CandidateSettings, agreement
+from solfa.models.lm.candidates import CandidateSettings, agreement
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.fastest_way import fastest_way
 from solfa.models.lm.generation import GenerationSettings

@@ -16,7 +16,7 @@ from solfa.generate.clip import GeneratedClip
 from solfa.generate.codes import BestOf, CodesJob, candidate_seeds, generate_clips
 from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
-from solfa.models.lm.agreement import agreement
+from solfa.models.lm.candidates import agreement
 from solfa.models.lm.generation import GenerationSettings
 from solfa.models.lm.network import CodecLM, CodecLMConfig
 

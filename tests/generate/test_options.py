@@ -9,7 +9,7 @@ from solfa.generate.model import Model
 from solfa.generate.options import DrawOptions, with_options
 from solfa.generate.waveforms import WaveformChoices
 from solfa.models.flow.generation import FlowSampling
-from solfa.models.lm.agreement import CandidateSettings
+from solfa.models.lm.candidates import CandidateSettings
 
 
 def test_the_options_are_the_fields_of_what_models_draw_with() -> None:

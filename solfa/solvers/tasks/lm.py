@@ -13,7 +13,7 @@ from solfa.generate.language_model import LanguageModel
 from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.conditioners.text import TextConditioner
-from solfa.models.lm.agreement import CandidateSettings
+from solfa.models.lm.candidates import CandidateSettings
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.costs import kept_floats, operations
 from solfa.models.lm.musicgen import check_musicgen, is_musicgen_location

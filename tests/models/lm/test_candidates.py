@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from solfa.models.lm.agreement import agreement
+from solfa.models.lm.candidates import agreement
 from solfa.models.lm.conditions import Conditions
 from solfa.models.lm.network import CodecLM, CodecLMConfig
 

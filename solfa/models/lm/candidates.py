@@ -1,4 +1,4 @@
-"""How well codes agree with what a clip was to be, as the model itself hears it.
+"""Of several candidates for a clip, which one fits: how well codes agree with their conditions, as the model hears it.
 
     log p(codes | conditions) - log p(codes | nothing), every step read blindly: no code before it is heard
 
@@ -31,7 +31,7 @@ def agreement(model: CodecLM, conditions: Conditions, codes: Int64[Tensor, "N K 
 
     >>> import torch
     >>> from solfa.models import CodecLM, CodecLMConfig, Conditions
-    >>> from solfa.models.lm.agreement import agreement
+    >>> from solfa.models.lm.candidates import agreement
     >>> config = CodecLMConfig(num_codebooks=2, codebook_size=16, dim=16, num_layers=1, num_heads=2, ffn_dim=32)
     >>> summed = torch.zeros(1, 1, 16)  # says nothing
     >>> agreement(CodecLM(config), Conditions(summed=summed), torch.zeros(3, 2, 10, dtype=torch.int64))
