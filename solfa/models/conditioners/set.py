@@ -163,7 +163,10 @@ class ConditionerSet(nn.Module):
             if value not in [row.get(other) for other in kinds if kinds[other] in TEXT_KINDS]
             if not self._spelled(name, value)
         }
-        for (name, value), kind in lost.items():
+        new = [key for key in lost if key not in self._reported]
+        self._reported.update(new)
+        for name, value in new:
+            kind = lost[name, value]
             logger.warning(
                 "condition %s: found no %s in %r, such as %s; it is left out", name, kind, value, _SUCH[kind]
             )
