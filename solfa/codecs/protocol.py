@@ -14,6 +14,8 @@ from jaxtyping import Float, Num
 from numpy.typing import NDArray
 from torch import Tensor
 
+from solfa.files.digest import value_sha256
+
 Kind = Literal["codes", "latents"]
 
 
@@ -105,7 +107,7 @@ class Codec(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that changes the numbers: architecture, weights, options, precision."""
+        """SHA-256 of everything that changes what `encode` gives: architecture, weights, options, precision."""
         ...
 
     @property
@@ -128,6 +130,11 @@ def is_pointwise(codec: Codec) -> bool:
     Clips laid end to end are then encoded to their arrays end to end, and nobody need wait for clips of equal length.
     """
     return bool(getattr(codec, "is_pointwise", False))
+
+
+def decoding_fingerprint(codec: Codec) -> str:
+    """Hash everything that changes what `decode` gives: also a decoder that the codec's own fingerprint leaves out."""
+    return value_sha256([codec.fingerprint, getattr(codec, "decoder_sha256", None)])
 
 
 def as_batch(encoded: Encoded | StoredClip, device: torch.device | str) -> tuple[Encoded, bool]:

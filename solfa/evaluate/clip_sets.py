@@ -20,6 +20,7 @@ from solfa.audio.recording import AudioSource
 from solfa.audio.sources.choice import open_source
 from solfa.audio.writer import write_audio
 from solfa.codecs.catalogue import load_codec
+from solfa.codecs.protocol import decoding_fingerprint
 from solfa.codecs.spec import parse_spec
 from solfa.encoding.decoded_clips import decode_dataset
 from solfa.files.cache_folder import cache_folder
@@ -86,8 +87,10 @@ def of_dataset(dataset: Dataset, on_clip: OnClip = lambda done, total: None) -> 
     captions = {pair_key(clip.source["key"]): clip.caption for clip in dataset if clip.caption}
     if parse_spec(dataset.info.codec).head == "embedder":
         return ClipSet(str(dataset.path), "embeddings", _place(dataset.path), captions)
-    folder = evaluation_cache() / "decoded" / f"{value_sha256([dataset.digest, dataset.info.fingerprint])[:20]}"
-    decode_dataset(dataset, load_codec(dataset.info.codec), folder, whole=True, on_clip=on_clip)
+    codec = load_codec(dataset.info.codec)
+    made_from = [dataset.digest, dataset.info.fingerprint, decoding_fingerprint(codec)]
+    folder = evaluation_cache() / "decoded" / value_sha256(made_from)[:20]
+    decode_dataset(dataset, codec, folder, whole=True, on_clip=on_clip)
     return ClipSet(str(dataset.path), "decoded", folder, captions)
 
 
@@ -135,7 +138,7 @@ def of_model(
     takes_text = bool(TEXT_KINDS.intersection(model.generator.conditions.values()))
     keys = sorted(prompts)[:num_clips] if takes_text and prompts else [f"clip-{i:04d}" for i in range(num_clips)]
     texts = {key: prompts[key] for key in keys} if takes_text and prompts else {}
-    made_from = [model.provenance["weights_sha256"], model.codec.fingerprint, texts, num_clips, seconds, seed]
+    made_from = [model.provenance["weights_sha256"], decoding_fingerprint(model.codec), texts, num_clips, seconds, seed]
     made_from.append(model.generator.sampling.model_dump(mode="json"))
     folder = evaluation_cache() / "generated" / value_sha256(made_from)[:20]
     requests = [ClipRequest(key, seconds, seed + index, texts.get(key)) for index, key in enumerate(keys)]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from solfa.errors import ConfigError, StoreError
+from solfa.generate.built_in.model_release import BUILT_IN_MODELS, released_folder
 from solfa.models.adapters.attachment import is_stored_adapter
 from solfa.pretrained.tensors import TensorFiles
 from solfa.xp.layout import BEST, CONFIG, LAST
@@ -30,12 +31,13 @@ class BaseWeights(NamedTuple):
 
 
 def read_base(location: str, *, wants_last: bool = False, reads_files: bool = False) -> BaseWeights | None:
-    """Read an experiment's folder, a checkpoint file or an exported model; None if it is for the solver to load.
+    """Read an experiment's folder, a checkpoint file, an exported or built-in model; None if it is for the solver to load.
 
     `wants_last` takes the last state of an experiment, which has more than weights. With `reads_files`, a file that is
     no checkpoint is for the solver, too.
     """
-    path = Path(location).expanduser()
+    name = location.removeprefix("//pretrained/")
+    path = released_folder(name) if name in BUILT_IN_MODELS else Path(location).expanduser()
     if path.is_dir() and ((path / LAST).exists() or (path / BEST).exists()):
         path = path / (LAST if wants_last or not (path / BEST).exists() else BEST)
     if path.is_file():

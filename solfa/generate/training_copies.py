@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from solfa.codecs.protocol import Codec
+from solfa.codecs.protocol import Codec, decoding_fingerprint
 from solfa.config import parse_config
 from solfa.data.copies.copy_search import Copy, CopyFinder
 from solfa.data.copies.landmark_index import LandmarkIndex
@@ -55,7 +55,7 @@ def training_finder(
 
 
 def _decoded(dataset: Dataset, codec: Codec, on_clip: Callable[[int], None]) -> StoredLandmarks:
-    name = value_sha256(["decoded", dataset.digest, codec.fingerprint, LANDMARKS_VERSION])
+    name = value_sha256(["decoded", dataset.digest, decoding_fingerprint(codec), LANDMARKS_VERSION])
     cache = FileCache.choose().folder.parent / "landmarks"
     path = cache / f"{name}.npz"
     if not path.exists():

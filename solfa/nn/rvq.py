@@ -75,12 +75,15 @@ class ResidualVectorQuantizer(nn.Module):
         super().__init__()
         self.dropout, self.decay, self.expire_below = dropout, decay, expire_below
         self.kmeans_iterations = kmeans_iterations
+        self.learns = True
+        """Without it, training draws how many codebooks are used, and leaves their entries as they are."""
         self.register_buffer("codebooks", torch.randn(num_codebooks, codebook_size, dim) / dim**0.5)
         self.register_buffer("counts", torch.ones(num_codebooks, codebook_size))
         self.register_buffer("initialized", torch.tensor(kmeans_iterations == 0))
 
     def forward(self, vectors: Float[Tensor, "B T D"]) -> Quantized:
-        starting = self.training and not bool(self.initialized)
+        learning = self.training and self.learns
+        starting = learning and not bool(self.initialized)
         used = self._draw_used(len(vectors)).to(vectors)
         residual, total = vectors, torch.zeros_like(vectors)
         codes, errors, replaced = [], [], []
@@ -90,7 +93,7 @@ class ResidualVectorQuantizer(nn.Module):
                 self._start(index, flat)
             chosen = nearest_entries(flat, self.codebooks[index]).view(residual.shape[:-1])
             entries = F.embedding(chosen, self.codebooks[index])
-            if self.training:
+            if learning:
                 replaced.append(self._learn(index, flat, chosen.flatten()))
             errors.append((residual - entries).square().mean(dim=(1, 2)))
             residual = residual - entries

@@ -6,8 +6,9 @@
       release.json        {"name": "solfa_24khz", "version": 1, "fingerprint": ".."}
       README.md           what it was trained on, and how well it does
 
-The fingerprint is that of the codec with all its codebooks in float32; every dataset made with it stores it too. It
-covers the architecture and all weights, so a damaged or replaced file is refused when the codec is loaded.
+The fingerprint of a release covers the architecture and all weights, so a damaged or replaced file is refused when the
+codec is loaded. The one that datasets store leaves the decoder out: a better decoder for the same codes is another
+version of the release, and reads what the one before has written.
 """
 
 import json
@@ -78,6 +79,6 @@ def write_release(directory: Path, release: Release, files: Mapping[str, bytes],
 
 
 def released_fingerprint(codec: OwnCodec) -> str:
-    """Return the fingerprint with all codebooks in float32, however the codec was loaded."""
+    """Hash all that was released: all codebooks in float32, however the codec was loaded, and the decoder."""
     whole = {"options": {"num_codebooks": codec.model.config.num_codebooks}, "precision": "fp32"}
-    return value_sha256({**codec.description, **whole})
+    return value_sha256({**codec.description, **whole, "decoder_sha256": codec.decoder_sha256})

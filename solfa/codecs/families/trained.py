@@ -65,10 +65,14 @@ class OwnCodec:
         self.hop_length, self.frame_rate = config.hop_length, config.frame_rate
         self.codebook_size = None if self._is_open else config.codebook_size
         self.latent_channels = config.network.dim if self._is_open else config.latent_channels
+        state = model.state_dict()
+        decoder = {name: tensor for name, tensor in state.items() if name.startswith("decoder.")}
+        self.decoder_sha256 = weights_sha256(decoder)
         self.description: Mapping[str, Any] = {
             "family": "solfa_codec",
             "architecture": config.model_dump(mode="json"),
-            "weights_sha256": weights_sha256(model.state_dict()),
+            # Without the decoder: a better one reads the same codes, and datasets stay valid.
+            "weights_sha256": weights_sha256({name: state[name] for name in state.keys() - decoder.keys()}),
             "options": chosen,
             "precision": checkpoint.precision,
         }

@@ -6,7 +6,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from solfa.errors import ConfigError
-from solfa.models.codec.bottlenecks import Bottleneck, Bottlenecked
+from solfa.models.codec.bottlenecks import Bottleneck, Bottlenecked, RvqBottleneck
 from solfa.models.codec.config import CodecModelConfig
 
 
@@ -60,6 +60,13 @@ class CodecModel(nn.Module):
             )
         audio: Tensor = self.decoder(self.bottleneck.decode(array))
         return audio[..., :num_samples]
+
+    def keep_codes(self) -> None:
+        """Let only the decoder learn from now on: what `encode` gives stays the same, to the bit."""
+        self.encoder.requires_grad_(False)
+        self.bottleneck.requires_grad_(False)
+        if isinstance(self.bottleneck, RvqBottleneck):
+            self.bottleneck.quantizer.learns = False
 
     def _check(self, audio: Tensor) -> None:
         channels, num_samples = audio.shape[1:]

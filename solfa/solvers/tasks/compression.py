@@ -80,7 +80,15 @@ class CompressionConfig(SolverConfig):
     """Each loss's share of the gradient at the codec's output."""
     balancer: BalancerConfig = BalancerConfig()
     adversarial: AdversarialConfig | None = None
+    keep_codes: bool = False
+    """Train the decoder alone: codes and latents that the codec has written before stay what it would write."""
     generate: CompressionGenerateConfig = CompressionGenerateConfig()
+
+    @model_validator(mode="after")
+    def _codes_to_keep(self) -> "CompressionConfig":
+        if self.keep_codes and self.continue_from is None:
+            raise ValueError("keep_codes: there are no codes to keep; set continue_from to a trained codec")
+        return self
 
     @model_validator(mode="after")
     def _every_loss_has_a_weight(self) -> "CompressionConfig":
@@ -100,7 +108,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         """Build the codec, and the discriminators if there are any."""
         cfg = self.cfg
         self._check_data()
-        self.model = CodecModel(cfg.model)
+        self.model = self._build_network()
         self.optimizer = build_optimizer(self.model, cfg.optim)
         self.losses = {name: loss.build(cfg.model.sample_rate) for name, loss in cfg.losses.items()}
         weights = dict(cfg.weights)
@@ -121,7 +129,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
 
     def outline(self) -> Outline:
         self._check_data()
-        networks: dict[str, nn.Module] = {"model": CodecModel(self.cfg.model)}
+        networks: dict[str, nn.Module] = {"model": self._build_network()}
         if self.cfg.adversarial is not None:
             networks["discriminator"] = self.cfg.adversarial.discriminator.build(self.cfg.model.num_channels)
         return Outline(networks, smaller="set model.network.dim or adversarial.discriminator.num_filters lower")
@@ -184,6 +192,12 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         codec = unwrapped(self.model)
         assert isinstance(codec, CodecModel)
         return codec
+
+    def _build_network(self) -> CodecModel:
+        network = CodecModel(self.cfg.model)
+        if self.cfg.keep_codes:
+            network.keep_codes()
+        return network
 
     def _train_codec(
         self,
