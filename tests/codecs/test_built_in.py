@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from safetensors.torch import load_file, save_file
 
 import solfa
-from solfa.codecs.built_in.release import RELEASE, ROOT, read_release
+from solfa.codecs.built_in.release import RELEASE, ROOT, read_release, released_fingerprint
 from solfa.codecs.catalogue import NAMES, BuiltIn, load_codec
+from solfa.codecs.checkpoint import Checkpoint
 from solfa.codecs.default_name import DEFAULT_CODEC
-from solfa.codecs.protocol import Codec
+from solfa.codecs.families.trained import OwnCodec
+from solfa.codecs.protocol import Codec, decoding_fingerprint
 from solfa.errors import ConfigError
 from tests.codecs.double import in_double
 from tests.codecs.reference import make_reference, read_reference, reference_codes
@@ -83,7 +86,24 @@ def test_all_its_files_are_in_the_wheel() -> None:
 def test_the_release_says_what_it_is(name: str) -> None:
     release = read_release(ROOT / name)
     assert release.name == name
-    assert release.fingerprint == load_codec(name).fingerprint
+    codec = load_codec(name)
+    assert isinstance(codec, OwnCodec)
+    assert release.fingerprint == released_fingerprint(codec)
+
+
+def test_a_damaged_decoder_is_refused_though_codes_do_not_depend_on_it(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / NAME, tmp_path / NAME)
+    path = tmp_path / NAME / "model.safetensors"
+    state = load_file(path)
+    state["decoder.last.bias"][0] += 0.5
+    save_file(state, path, metadata={"format": "pt"})
+    copied: Any = BuiltIn(NAME, tmp_path)
+    with pytest.raises(ConfigError, match="reinstall Solfa"):
+        copied.load({}, "cpu", "fp32")
+    other = OwnCodec.from_checkpoint(Checkpoint(NAME, NAME, tmp_path / NAME), {})
+    shipped = load_codec(NAME)
+    assert other.fingerprint == shipped.fingerprint
+    assert decoding_fingerprint(other) != decoding_fingerprint(shipped)
 
 
 def test_four_codebooks_are_the_first_four_of_eight(codec: Codec) -> None:

@@ -62,7 +62,7 @@ class CodecModel(nn.Module):
         return audio[..., :num_samples]
 
     def keep_codes(self) -> None:
-        """Let only the decoder learn from now on: what `encode` gives stays the same, to the bit."""
+        """Let only the decoder learn from now on: what `encode` gives stays the same."""
         self.encoder.requires_grad_(False)
         self.bottleneck.requires_grad_(False)
         if isinstance(self.bottleneck, RvqBottleneck):

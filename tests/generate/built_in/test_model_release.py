@@ -10,6 +10,7 @@ import solfa
 from solfa.codecs.built_in.release import Release, write_release
 from solfa.codecs.catalogue import load_codec
 from solfa.errors import ConfigError
+from solfa.generate.base_weights import read_base
 from solfa.generate.built_in import model_release as release
 from solfa.generate.built_in.model_release import FILES, TINY_MUSIC, files_fingerprint, is_released
 from tests.generate.tiny_music_model import export_tiny_music
@@ -45,6 +46,20 @@ def test_a_model_that_is_not_there_or_not_what_was_released_is_refused(package: 
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
     with pytest.raises(ConfigError, match=r"damaged or were replaced: reinstall"):
         solfa.load_model(TINY_MUSIC)
+
+
+def test_a_run_can_continue_from_a_model_by_its_name(package: Path, tmp_path: Path) -> None:
+    exported = export_tiny_music(tmp_path / "exported")
+    about = Release(name=TINY_MUSIC, version=1, fingerprint=files_fingerprint(exported))
+    write_release(package / TINY_MUSIC, about, {name: (exported / name).read_bytes() for name in FILES})
+    expected = read_base(str(exported))
+    assert expected is not None
+    for location in (TINY_MUSIC, f"//pretrained/{TINY_MUSIC}"):
+        found = read_base(location)
+        assert found is not None and found.networks.keys() == expected.networks.keys()
+        for name, tensor in expected.networks["model"].items():
+            if isinstance(tensor, torch.Tensor):
+                assert torch.equal(found.networks["model"][name], tensor)
 
 
 @pytest.mark.skipif(not is_released(TINY_MUSIC), reason="the model is not in this tree")

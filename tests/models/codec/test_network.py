@@ -52,6 +52,38 @@ def test_gradients_of_the_reconstruction_reach_every_parameter(bottleneck: Bottl
         assert parameter.grad.abs().sum() > 0, name
 
 
+@pytest.mark.parametrize("bottleneck", BOTTLENECKS)
+def test_with_its_codes_kept_only_the_decoder_learns(bottleneck: BottleneckConfig) -> None:
+    model, audio = tiny_model(bottleneck), torch.randn(4, 1, 900)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with torch.no_grad():
+        codes = model.encode(audio)
+    model.keep_codes()
+    optimizer = torch.optim.SGD([parameter for parameter in model.parameters() if parameter.requires_grad], lr=1.0)
+    for _ in range(2):
+        made = model.train()(audio)
+        ((made.audio - audio).square().mean() + made.bottleneck.loss).backward()
+        optimizer.step()
+    changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert changed and all(name.startswith("decoder.") for name in changed)
+    with torch.no_grad():
+        # Codes are equal; torch may round latents another way where no gradient can be asked for.
+        torch.testing.assert_close(model.eval().encode(audio), codes)
+
+
+def test_with_its_codes_kept_a_codec_still_learns_to_decode_fewer_codebooks() -> None:
+    model = tiny_model(Rvq(num_codebooks=4, codebook_size=16, dropout=1.0))
+    model.keep_codes()
+    latents = model.encoder(torch.randn(32, 1, 200))
+    made = model.bottleneck.train()(latents)
+    codes = model.bottleneck.encode(latents)
+    used = [
+        next(k for k in range(1, 5) if torch.allclose(model.bottleneck.decode(codes[[i]], k), made.latents[[i]]))
+        for i in range(32)
+    ]
+    assert set(used) == {1, 2, 3, 4}
+
+
 @pytest.mark.slow
 @pytest.mark.learning
 @pytest.mark.parametrize("bottleneck", [Rvq(num_codebooks=2, codebook_size=32, dropout=0.5), Fsq(num_codebooks=2)])

@@ -11,6 +11,7 @@ from solfa.codecs.catalogue import load_codec
 from solfa.codecs.families.mulaw import MulawOptions
 from solfa.codecs.families.quantized import WaveformCodec
 from solfa.codecs.families.trained import export_codec
+from solfa.codecs.protocol import decoding_fingerprint
 from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.files.whole_files import replace_atomically
@@ -167,6 +168,28 @@ def test_an_exported_codec_is_where_a_continuous_one_starts(tones: Path, tmp_pat
         expected = trained.decoder(trained.encoder(audio))
         assert torch.allclose(codec.decode(codec.encode(audio), 200), expected, atol=1e-4)
     assert not torch.allclose(expected, torch.zeros(()), atol=1e-3)
+
+
+def test_a_better_decoder_reads_what_was_written_before(tones: Path, tmp_path: Path) -> None:
+    first = solver_of(tmp_path / "first", values_for(tones))
+    first.run()
+    save_codec_model(first.codec.eval(), tmp_path / "codec")
+    before = load_codec(tmp_path / "codec")
+    values = values_for(tones, continue_from=str(tmp_path / "codec"), keep_codes=True)
+    solver = solver_of(tmp_path / "xp", values)
+    replace_atomically(tmp_path / "xp" / CONFIG, solver.cfg.model_dump_json().encode())
+    solver.run()
+    after, audio = load_codec(tmp_path / "xp"), torch.randn(1, 1, 400) * 0.1
+    assert after.fingerprint == before.fingerprint
+    assert decoding_fingerprint(after) != decoding_fingerprint(before)
+    written = before.encode(audio)
+    assert torch.equal(after.encode(audio).array, written.array)
+    assert not torch.equal(after.decode(written), before.decode(written))
+
+
+def test_codes_are_only_kept_where_there_are_some(tones: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="keep_codes: .*set continue_from"):
+        solver_of(tmp_path, values_for(tones, keep_codes=True))
 
 
 def test_an_encodec_checkpoint_is_where_tuning_starts(tones: Path, tmp_path: Path) -> None:
