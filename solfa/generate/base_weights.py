@@ -31,7 +31,7 @@ class BaseWeights(NamedTuple):
 
 
 def read_base(location: str, *, wants_last: bool = False, reads_files: bool = False) -> BaseWeights | None:
-    """Read an experiment's folder, a checkpoint file, an exported or built-in model; None if it is for the solver to load.
+    """Read an experiment's folder, a checkpoint file, an exported or built-in model; None if the solver has to load it.
 
     `wants_last` takes the last state of an experiment, which has more than weights. With `reads_files`, a file that is
     no checkpoint is for the solver, too.

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Int64
 from torch import Tensor
 
 from solfa.codecs.protocol import Codec, Encoded
@@ -35,11 +35,11 @@ class CodesJob(NamedTuple):
 
 
 class BestOf(NamedTuple):
-    """Draw several of each clip, and keep the one that agrees best with its conditions."""
+    """Draw several of each clip, and keep the one that fits its conditions best."""
 
     num: int
-    agreement: Callable[[Any, Int64[Tensor, "N K T"]], Float[Tensor, "N"]]
-    """Judges clips that have the same conditions, of which there is one row."""
+    choose: Callable[[Mapping[str, Any], Int64[Tensor, "N K T"]], int]
+    """Chooses one of the clips that have the same conditions."""
 
 
 class _Batch(NamedTuple):
@@ -84,7 +84,7 @@ def generate_clips(
     ]
 
     def kept(batch: _Batch, codes: Int64[Tensor, "N K T"]) -> Sequence[Int64[Tensor, "K T"]]:
-        return codes.unbind() if best_of is None else _best(best_of, batch, codes, conditions_of)
+        return codes.unbind() if best_of is None else _best(best_of, batch, codes)
 
     return _generate(model, codec, batches, settings, kept, on_step)
 
@@ -145,15 +145,10 @@ def _generate_batch(
     return codes
 
 
-def _best(
-    best_of: BestOf, batch: _Batch, codes: Int64[Tensor, "N K T"], conditions_of: ConditionsOf
-) -> list[Int64[Tensor, "K T"]]:
+def _best(best_of: BestOf, batch: _Batch, codes: Int64[Tensor, "N K T"]) -> list[Int64[Tensor, "K T"]]:
     """Choose one candidate of each clip."""
-    with torch.inference_mode():
-        return [
-            candidates[best_of.agreement(conditions_of([job.told])(), candidates).argmax()]
-            for job, candidates in zip(batch.jobs, codes.view(len(batch.jobs), -1, *codes.shape[1:]), strict=True)
-        ]
+    candidates = codes.view(len(batch.jobs), -1, *codes.shape[1:])
+    return [drawn[best_of.choose(job.told, drawn)] for job, drawn in zip(batch.jobs, candidates, strict=True)]
 
 
 def _decode(codec: Codec, job: CodesJob, codes: Int64[Tensor, "K T"], settings: GenerationSettings) -> GeneratedClip:

@@ -1,10 +1,10 @@
 """Generate with a codec language model: texts, labels and numbers in, codes drawn step by step, audio out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
 import torch
+from jaxtyping import Int64
 from torch import Tensor, nn
 
 from solfa.codecs.protocol import Codec
@@ -19,7 +19,7 @@ from solfa.generate.request import ClipRequest, with_text
 from solfa.generate.stream import OnAudio
 from solfa.generate.weight_layout import weight_layout
 from solfa.models.conditioners.set import ConditionsConfig
-from solfa.models.lm.candidates import CandidateSettings, agreement
+from solfa.models.lm.candidates import CandidateSettings, best_candidate, blind_log_probs
 from solfa.models.lm.conditioned import ConditionedLM, build_conditioned_lm
 from solfa.models.lm.fastest_way import fastest_way
 from solfa.models.lm.generation import GenerationSettings
@@ -129,7 +129,13 @@ class LanguageModel:
                 f"`candidates={num}`: expected a model that can tell which clip fits best, because beginnings were "
                 "hidden from it in training (model.history_dropout above 0), found 0; leave it out"
             )
-        return BestOf(num, partial(agreement, self.network.lm))
+        return BestOf(num, self._choose)
+
+    @torch.inference_mode()
+    def _choose(self, told: Mapping[str, Any], codes: Int64[Tensor, "N K T"]) -> int:
+        conditioners = self.network.conditioners
+        rows = [told, {}, *conditioners.near_misses(told)]
+        return best_candidate(blind_log_probs(self.network.lm, conditioners.checked(rows)(), codes))
 
     def _told(self, text: str | None, conditions: Mapping[str, Any]) -> dict[str, Any]:
         return with_text(conditions, text, self.conditions)

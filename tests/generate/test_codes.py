@@ -1,7 +1,6 @@
 """Clips come out as they were asked for, each the same whatever is generated beside it."""
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +15,7 @@ from solfa.generate.clip import GeneratedClip
 from solfa.generate.codes import BestOf, CodesJob, candidate_seeds, generate_clips
 from solfa.generate.request import ClipRequest
 from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
-from solfa.models.lm.candidates import agreement
+from solfa.models.lm.candidates import best_candidate, blind_log_probs
 from solfa.models.lm.generation import GenerationSettings
 from solfa.models.lm.network import CodecLM, CodecLMConfig
 
@@ -137,7 +136,10 @@ def test_nothing_asked_for_is_nothing_generated(network: Any, codec: Codec) -> N
 def test_of_several_candidates_the_one_is_kept_that_agrees_best_whatever_is_drawn_beside_it(
     network: Any, codec: Codec, clips_at_once: int
 ) -> None:
-    best_of = BestOf(3, partial(agreement, network.lm))
+    def choose(told: Mapping[str, Any], codes: torch.Tensor) -> int:
+        return best_candidate(blind_log_probs(network.lm, network.conditioners.checked([told, {}])(), codes))
+
+    best_of = BestOf(3, choose)
     wanted = [request("jazz", seed=1), request("folk", seed=2, genre="folk"), request("long", 30, seed=3)]
     kept = list(generated(network, codec, wanted, SETTINGS, None, clips_at_once, best_of))
     assert [clip.name for clip in kept] == ["jazz", "folk", "long"]
@@ -147,7 +149,7 @@ def test_of_several_candidates_the_one_is_kept_that_agrees_best_whatever_is_draw
         alone = [request(str(seed), frames, seed, job.told["genre"]) for seed in candidate_seeds(job.request.seed, 3)]
         candidates = list(generated(network, codec, alone, SETTINGS))
         drawn = torch.stack([codes(codec, candidate) for candidate in candidates])
-        best = int(best_of.agreement(network.conditioners.checked([job.told])(), drawn).argmax())
+        best = choose(job.told, drawn)
         assert torch.equal(clip.audio, candidates[best].audio)
         assert clip.metadata["seed"] == job.request.seed
         choices.append(best)

@@ -1,4 +1,4 @@
-"""Codecs whose weights ship with Solfa as package data, one directory each. A name never gets different weights.
+"""Codecs whose weights ship with Solfa as package data, one directory each. A name never gets different codes.
 
     solfa_24khz/
       config.json         what `solfa export-codec` wrote
@@ -34,7 +34,7 @@ class Release(Config):
 
     name: str
     version: PositiveInt
-    """Counts the released trainings; each has its own name."""
+    """Counts the released trainings: of the decoder, as long as the name is the same."""
     fingerprint: str = Field(pattern="^[0-9a-f]{64}$")
 
 

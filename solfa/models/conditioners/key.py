@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from solfa.models.conditioners.key_names import KEYS, SCALES, KeyName, key_of
+from solfa.models.conditioners.key_names import KEYS, SCALES, KeyName, key_of, neighbours
 from solfa.models.conditioners.protocol import AttributeConfig, Condition, Tokens, keep
 
 
@@ -61,6 +61,11 @@ class KeyConditioner(nn.Module):
         """Write the key that a value names."""
         key = None if value is None else key_of(str(value))
         return "" if key is None else str(key)
+
+    def near_misses(self, value: Any | None) -> list[str]:
+        """Write the keys that share most notes with the one that a value names."""
+        key = None if value is None else key_of(str(value))
+        return [] if key is None else [str(near) for near in neighbours(key)]
 
     def embed(self, tokens: Tokens) -> Condition:
         weight = self.output_proj.weight

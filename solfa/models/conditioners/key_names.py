@@ -30,6 +30,19 @@ KEYS = tuple(KeyName(tonic, mode) for mode in ("major", "minor") for tonic in ra
 """All 24, in the order of their numbers."""
 
 
+def neighbours(key: KeyName) -> tuple[KeyName, KeyName, KeyName, KeyName]:
+    """List the keys that sound most like one: a fifth above and below, relative and parallel.
+
+    >>> from solfa.models.conditioners.key_names import KeyName, neighbours
+    >>> [str(near) for near in neighbours(KeyName(9, "minor"))]
+    ['E minor', 'D minor', 'C major', 'A major']
+    """
+    other: Literal["major", "minor"] = "minor" if key.mode == "major" else "major"
+    relative = KeyName((key.tonic + (9 if key.mode == "major" else 3)) % 12, other)
+    above, below = (KeyName((key.tonic + steps) % 12, key.mode) for steps in (7, 5))
+    return above, below, relative, KeyName(key.tonic, other)
+
+
 def key_of(text: str) -> KeyName | None:
     """Find the first key that a text names; None if there is none.
 

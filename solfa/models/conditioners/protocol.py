@@ -63,6 +63,15 @@ class SpellsTokens(Protocol):
         ...
 
 
+@runtime_checkable
+class HasNearMisses(Protocol):
+    """A conditioner that knows which values are easily taken for one another."""
+
+    def near_misses(self, value: Any | None) -> Sequence[Any]:
+        """List values that a clip could be heard as instead; none if the value says nothing."""
+        ...
+
+
 class AttributeConfig(Config):
     """The settings that every kind of attribute has."""
 

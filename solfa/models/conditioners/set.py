@@ -15,7 +15,14 @@ from solfa.models.conditioners.key import KeyConfig
 from solfa.models.conditioners.labels import LabelsConfig
 from solfa.models.conditioners.learnt_words import LearntWordsConfig
 from solfa.models.conditioners.numbers import NumberConfig
-from solfa.models.conditioners.protocol import Condition, Conditioner, LearnsVocabulary, SpellsTokens, Tokens
+from solfa.models.conditioners.protocol import (
+    Condition,
+    Conditioner,
+    HasNearMisses,
+    LearnsVocabulary,
+    SpellsTokens,
+    Tokens,
+)
 from solfa.models.conditioners.tempo import TempoConfig
 from solfa.models.conditioners.text import TextConfig
 from solfa.models.conditioners.words import WordsConfig
@@ -146,6 +153,15 @@ class ConditionerSet(nn.Module):
         tokens = self.tokenize(rows)
         self._report_lost(rows)
         return lambda: self.forward(tokens)
+
+    def near_misses(self, row: Mapping[str, Any | None]) -> list[dict[str, Any | None]]:
+        """List what a clip could be heard as instead of what a row says: the same but for one value."""
+        return [
+            {**row, name: other}
+            for name, conditioner in self._conditioners()
+            if isinstance(conditioner, HasNearMisses)
+            for other in conditioner.near_misses(row.get(name))
+        ]
 
     def null(self, batch: int) -> Conditions:
         """Return the conditions of `batch` rows in which everything is absent."""

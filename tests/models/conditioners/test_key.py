@@ -6,7 +6,8 @@ import torch
 from solfa.config import parse_config
 from solfa.generate.request import with_text
 from solfa.models.conditioners.key import KeyConditioner, KeyConfig, key_features
-from solfa.models.conditioners.key_names import KEYS, SCALES, KeyName, key_of
+from solfa.models.conditioners.key_names import KEYS, SCALES, KeyName, key_of, neighbours
+from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,27 @@ def test_a_text_is_also_heard_for_its_key_unless_that_is_given() -> None:
     kinds = {"description": "learnt_words", "key": "key"}
     assert with_text({}, "in A minor", kinds)["key"] == "in A minor"
     assert with_text({"key": "C major"}, "in A minor", kinds)["key"] == "C major"
+
+
+def test_near_misses_share_most_notes_and_are_no_two_alike() -> None:
+    def notes(key: KeyName) -> set[int]:
+        return {(key.tonic + step) % 12 for step in SCALES[key.mode]}
+
+    for key in KEYS:
+        *close, parallel = neighbours(key)
+        assert len({key, *close, parallel}) == 5
+        assert [len(notes(key) & notes(near)) for near in close] == [6, 6, 7]
+        assert parallel.tonic == key.tonic
+        assert key in neighbours(parallel) and all(key in neighbours(near) for near in close)
+
+
+def test_rows_that_could_be_heard_instead_differ_in_the_key_alone() -> None:
+    config = {"kind": "key", "source": "caption"}
+    conditioners = ConditionerSet(ConditionsConfig.model_validate({"conditioners": {"key": config}}), dim=8)
+    assert conditioners.near_misses({"key": "a waltz in A minor"}) == [
+        {"key": "E minor"},
+        {"key": "D minor"},
+        {"key": "C major"},
+        {"key": "A major"},
+    ]
+    assert conditioners.near_misses({"key": "a waltz"}) == conditioners.near_misses({}) == []

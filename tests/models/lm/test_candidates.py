@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from solfa.models.lm.candidates import agreement
+from solfa.models.lm.candidates import best_candidate, blind_log_probs
 from solfa.models.lm.conditions import Conditions
 from solfa.models.lm.network import CodecLM, CodecLMConfig
 
@@ -42,15 +42,24 @@ def blind_log_prob(model: CodecLM, summed: Tensor, codes: Tensor) -> float:
 def test_it_is_what_conditions_explain_of_codes_that_are_read_blindly(pattern: dict[str, Any]) -> None:
     model, summed = network(pattern), torch.randn(1, 1, 16, dtype=torch.float64)
     codes = torch.randint(0, 8, (4, 3, FRAMES))
-    found = agreement(model, Conditions(summed=summed), codes)
-    for clip, one in zip(codes, found.tolist(), strict=True):
-        explained = blind_log_prob(model, summed, clip) - blind_log_prob(model, torch.zeros_like(summed), clip)
-        # Sums of some twenty differences of log-probabilities in float32, each at most a few tens.
-        assert one == pytest.approx(explained, abs=1e-3)
-    assert found.std() > 1, "clips differ in it"
+    rows = torch.cat([summed, torch.zeros_like(summed)])
+    found = blind_log_probs(model, Conditions(summed=rows), codes)
+    for clip, row in zip(codes, found.tolist(), strict=True):
+        # Sums of some twenty log-probabilities in float32, each at most a few tens.
+        assert row == pytest.approx([blind_log_prob(model, one[None], clip) for one in rows], abs=1e-3)
+    assert (found[:, 0] - found[:, 1]).std() > 1, "clips differ in what conditions explain"
 
 
-def test_a_condition_that_says_nothing_explains_nothing() -> None:
+def test_without_conditions_all_candidates_are_alike_and_the_first_is_taken() -> None:
     model = network({"kind": "delay"})
-    silent = Conditions(summed=torch.zeros(1, 1, 16, dtype=torch.float64))
-    assert agreement(model, silent, torch.randint(0, 8, (2, 3, FRAMES))).tolist() == [0.0, 0.0]
+    found = blind_log_probs(model, Conditions.none(), torch.randint(0, 8, (2, 3, FRAMES)))
+    assert torch.equal(found[:, 0], found[:, 1])
+    assert best_candidate(found) == 0
+
+
+def test_near_misses_decide_among_the_half_that_agrees_best() -> None:
+    told, nothing = [-10.0, -11.0, -12.0, -30.0], [-20.0, -20.0, -20.0, -20.0]
+    near = [[-9.0, -13.0, -40.0, -90.0], [-10.0, -12.0, -40.0, -90.0]]
+    assert best_candidate(torch.tensor([told, nothing]).T) == 0
+    assert best_candidate(torch.tensor([told, nothing, *near]).T) == 1, "margins of the first two: -0.5, 1.5"
+    assert best_candidate(torch.tensor([told[:1], nothing[:1], near[0][:1]]).T) == 0, "one is its own half"

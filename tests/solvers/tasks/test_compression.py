@@ -188,7 +188,7 @@ def test_a_better_decoder_reads_what_was_written_before(tones: Path, tmp_path: P
 
 
 def test_codes_are_only_kept_where_there_are_some(tones: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="keep_codes: .*set continue_from"):
+    with pytest.raises(ConfigError, match=r"keep_codes: .*set continue_from"):
         solver_of(tmp_path, values_for(tones, keep_codes=True))
 
 
