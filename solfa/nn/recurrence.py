@@ -4,8 +4,8 @@ In PyTorch a layer is a convolution by FFT with a kernel that is a matrix produc
 two thirds of that time go into arrays that are read and written only once. Here a block of steps stays in the first
 cache, and every mode takes its steps there: 22 multiply-adds for each step, mode and channel, forward and backward.
 
-The system's C compiler builds this on first use. Where there is none, and on other devices, `convolve_modes` is None or
-not asked, and PyTorch does the same work.
+The system's C compiler builds this on first use. Where there is none, on other devices and under torch.compile, which
+cannot look into C, `recurrence_for` finds nothing, and PyTorch does the same work.
 """
 
 import ctypes
@@ -93,7 +93,9 @@ def convolve_modes(
     skip: Float[Tensor, "D"],
 ) -> Float[Tensor, "B S D"]:
     """Convolve each channel with Re sum_q weights exp(l log_decay), l = 0, 1, ..., and add `skip` times the input."""
-    outputs: Tensor = _Recurrent.apply(inputs, log_decay, weights, skip, recurrence)  # type: ignore[no-untyped-call]
+    # Asked here: inside of a Function, gradients are always off.
+    learns = torch.is_grad_enabled() and any(x.requires_grad for x in (inputs, log_decay, weights, skip))
+    outputs: Tensor = _Recurrent.apply(inputs, log_decay, weights, skip, recurrence, learns)  # type: ignore[no-untyped-call]
     return outputs
 
 
@@ -102,12 +104,18 @@ class _Recurrent(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, inputs: Tensor, log_decay: Tensor, weights: Tensor, skip: Tensor, recurrence: Recurrence
+        ctx: Any,
+        inputs: Tensor,
+        log_decay: Tensor,
+        weights: Tensor,
+        skip: Tensor,
+        recurrence: Recurrence,
+        learns: bool,
     ) -> Tensor:
         inputs, weights, skip = inputs.contiguous(), weights.resolve_conj().contiguous(), skip.contiguous()
         decay, drift = _rounded_decay(log_decay, recurrence.block)
         outputs, num_modes = torch.empty_like(inputs), log_decay.shape[1]
-        states = recurrence.states(inputs, num_modes) if any(ctx.needs_input_grad) else None
+        states = recurrence.states(inputs, num_modes) if learns else None
         system = {"decay": decay, "drift": drift, "weights": weights, "skip": skip}
         recurrence.run(inputs, num_modes, **system, outputs=outputs, states=states)
         ctx.save_for_backward(inputs, decay, drift, weights, skip, states)
@@ -124,7 +132,7 @@ class _Recurrent(torch.autograd.Function):
         found = {"outputs": of_inputs, "of_modes": of_modes, "of_skip": of_skip}
         ctx.recurrence.run(inputs, decay.shape[1], **system, gradient=gradient.contiguous(), **found)
         of_weights, of_decay = torch.view_as_complex(of_modes.sum(0)).unbind(-1)
-        return of_inputs, (decay * weights * of_decay).conj(), of_weights.conj(), of_skip.sum(0), None
+        return of_inputs, (decay * weights * of_decay).conj(), of_weights.conj(), of_skip.sum(0), None, None
 
 
 def _rounded_decay(

@@ -23,7 +23,7 @@
 #endif
 #define PADDED(modes) (((modes) + FORWARD_MODES - 1) / FORWARD_MODES * FORWARD_MODES)
 #ifndef BLOCK
-#define BLOCK 64
+#define BLOCK 32
 #endif
 
 typedef struct {
