@@ -2,9 +2,9 @@
 
     python benchmarks/compiled_step.py [--model sashimi] [--layers 2] [--samples 8192] [--frames 250] [--rounds 7]
 
-A step is forward, loss and backward in float32 with one thread; both sides have the same weights and the same batch, and
-take turns in one process. The clock is CPU time, the figures are medians. Compiling is the first step of the compiled
-side; its C++ compiler runs in this process's children, so that time is by the wall clock.
+A step is forward, loss and backward in float32 with one thread; both sides have the same weights and the same batch,
+and take turns in one process. The clock is CPU time, the figures are medians. Compiling is the first step of the
+compiled side; its C++ compiler runs in children of this process, so that time is by the wall clock.
 """
 
 import argparse

@@ -102,7 +102,7 @@ def show(options: argparse.Namespace, measured: dict[str, list[Measured]]) -> li
     slowest = next(iter(steps.values()))
     print(f"{options.layers} layers, {options.clips} clip(s) of {options.samples} samples, one thread, CPU time,")
     print(f"{options.rounds} rounds; {torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}\n")
-    print("| layers | forward s | backward s | step s | times as fast | loss | gradient |\n|---|---|---|---|---|---|---|")
+    print("| way | forward s | backward s | step s | times as fast | loss | gradient |\n|---|---|---|---|---|---|---|")
     for side, (forward, backward, loss, gradient) in medians.items():
         times = f"{forward:.3f} | {backward:.3f} | {steps[side]:.3f} | {slowest / steps[side]:.2f}"
         print(f"| {side} | {times} | {loss:.6f} | {gradient:.6f} |")

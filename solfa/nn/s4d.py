@@ -1,9 +1,9 @@
 """A state-space layer: every channel has its own diagonal linear system (S4D, arXiv 2206.11893).
 
 A whole sequence is computed by convolution, a single step by recurrence; both can start from a state and return the
-next one, so that a sequence can be cut anywhere. On a CPU with a C compiler, a whole sequence is a recurrence, too, in a
-compiled loop (`solfa.nn.recurrence`). Kernel, transforms and state are at least float32, whatever autocast
-or the dtype of inputs and parameters: CPUs have no half-precision transforms, and a decay near 1 cannot be rounded.
+next one, so that a sequence can be cut anywhere. On a CPU with a C compiler, a whole sequence is a recurrence, too, in
+a compiled loop (`solfa.nn.recurrence`). Kernel, transforms and state are at least float32, whatever autocast or the
+dtype of inputs and parameters: CPUs have no half-precision transforms, and a decay near 1 cannot be rounded.
 
 The parameters of the dynamics (A, B and dt) are under `dynamics`, where one pattern matches them: they train best with
 a smaller learning rate (`{pattern: "*.dynamics.*", lr_scale: 0.25}`) and no weight decay.
