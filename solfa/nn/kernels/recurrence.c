@@ -7,20 +7,19 @@
 #define INLINE static inline __attribute__((always_inline))
 #include "team.h"
 
-/* As many bytes as a register has, and as many modes at a time as there are registers for. */
+/* As many bytes as a register has. What four modes need forward (two, with fewer registers) stays in registers; of two
+   modes backward, some of the sums may not, which costs less than waiting for one mode's last step. */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #define FORWARD_MODES 4
-#define BACKWARD_MODES 2
 #elif defined(__AVX__)
 #define VECTOR_BYTES 32
 #define FORWARD_MODES 2
-#define BACKWARD_MODES 1
 #else
 #define VECTOR_BYTES 16
 #define FORWARD_MODES 2
-#define BACKWARD_MODES 2
 #endif
+#define BACKWARD_MODES 2
 #define PADDED(modes) (((modes) + FORWARD_MODES - 1) / FORWARD_MODES * FORWARD_MODES)
 #ifndef BLOCK
 #define BLOCK 32
@@ -40,7 +39,7 @@ int64_t block_steps(void) { return BLOCK; }
 
 /* What a thread works in. */
 int64_t memory_bytes(int64_t modes) {
-    return (12 * PADDED(modes) + (3 + 2 * BACKWARD_MODES) * BLOCK) * VECTOR_BYTES;
+    return (12 * PADDED(modes) + (3 + 2 * FORWARD_MODES) * BLOCK) * VECTOR_BYTES;
 }
 
 /* What a clip's states before all blocks take. */

@@ -114,6 +114,23 @@ static void NAME(listen)(const Job *job, int64_t task, vec *memory) {
     }
 }
 
+/* Compute the x of some modes in a block again, from those before it. */
+INLINE void NAME(repeat)(NAME(Memory) m, const vec *kept, int64_t q, int64_t n) {
+    vec a[2 * FORWARD_MODES], x[2 * FORWARD_MODES];
+    for (int i = 0; i < 2 * FORWARD_MODES; i++)
+        a[i] = m.a[q + i], x[i] = kept[q + i];
+    for (int64_t t = 0; t < n; t++) {
+        const vec u = m.u[t];
+#pragma GCC unroll 8
+        for (int i = 0; i < 2 * FORWARD_MODES; i += 2) {
+            const vec real = a[i] * x[i] + u - a[i + 1] * x[i + 1];
+            const vec imag = a[i] * x[i + 1] + a[i + 1] * x[i];
+            x[i] = m.x[t * 2 * FORWARD_MODES + i] = real;
+            x[i + 1] = m.x[t * 2 * FORWARD_MODES + i + 1] = imag;
+        }
+    }
+}
+
 static void NAME(learn)(const Job *job, int64_t task, vec *memory) {
     const int64_t groups = (job->channels + LANES - 1) / LANES, padded = PADDED(job->modes);
     const int64_t clip = task / groups, first = task % groups * LANES;
@@ -142,23 +159,16 @@ static void NAME(learn)(const Job *job, int64_t task, vec *memory) {
         of_skip += of_block;
         for (int64_t q = 0; q < 2 * padded; q += 2 * BACKWARD_MODES) {
             vec a[2 * BACKWARD_MODES], x[2 * BACKWARD_MODES], before[2 * BACKWARD_MODES], w[2 * BACKWARD_MODES];
+            const int64_t within = q % (2 * FORWARD_MODES);
+            if (within == 0) /* more modes at a time: a step has to wait for the one before */
+                NAME(repeat)(m, kept + block * 2 * padded, q, n);
             for (int i = 0; i < 2 * BACKWARD_MODES; i++)
-                a[i] = m.a[q + i], x[i] = kept[block * 2 * padded + q + i];
-            for (int64_t t = 0; t < n; t++) {
-                const vec u = m.u[t];
-#pragma GCC unroll 8
-                for (int i = 0; i < 2 * BACKWARD_MODES; i += 2) {
-                    const vec real = a[i] * x[i] + u - a[i + 1] * x[i + 1];
-                    const vec imag = a[i] * x[i + 1] + a[i + 1] * x[i];
-                    x[i] = m.x[t * 2 * BACKWARD_MODES + i] = real;
-                    x[i + 1] = m.x[t * 2 * BACKWARD_MODES + i + 1] = imag;
-                }
-            }
+                a[i] = m.a[q + i];
             vec sums[4 * BACKWARD_MODES] = {0};
             for (int i = 0; i < 2 * BACKWARD_MODES; i++)
-                x[i] = before[i] = m.state[q + i], w[i] = m.w[q + i]; /* from here on, x is the m of above */
+                x[i] = before[i] = m.state[q + i], w[i] = m.w[q + i]; /* x is the m of above here */
             for (int64_t t = n - 1; t >= 0; t--) {
-                const vec g = m.g[t], *past = m.x + t * 2 * BACKWARD_MODES;
+                const vec g = m.g[t], *past = m.x + t * 2 * FORWARD_MODES + within;
                 vec said = m.out[t], other = {0};
 #pragma GCC unroll 8
                 for (int i = 0; i < 2 * BACKWARD_MODES; i += 2) {
