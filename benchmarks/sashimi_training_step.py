@@ -1,18 +1,26 @@
-"""How long a training step of SaShiMi takes, beside the same network with a kernel of one exponential for each power.
+"""How long a training step of SaShiMi takes: as a recurrence in C, and as a convolution with either of two kernels.
 
-    python benchmarks/sashimi_training_step.py [--layers 8] [--samples 8192] [--clips 1] [--rounds 3]
+    python benchmarks/sashimi_training_step.py [--layers 8] [--dim 64] [--samples 8192] [--clips 1] [--rounds 3]
+                                               [--without-naive] [--bf16]
 
 A step is forward, cross-entropy of 8-bit classes and backward, in float32 with one thread, on the same weights and the
 same batch. The sides take turns in one process, after a step of each that is not counted; the clock is CPU time, and
-the figures are medians. The other side differs in one function: the kernel as the definition says it, S exponentials
-for each mode of each channel, which is what one writes first and what public S4D code does without its extensions.
+the figures are medians. The sides differ in the state-space layers alone:
+
+    one exponential per power   a convolution by FFT; its kernel as the definition says it, S exponentials for each mode
+                                of each channel: what one writes first, and public S4D code without its extensions
+    factorised                  the same convolution; its kernel is one matrix product: where there is no C compiler
+    recurrence in C             neither kernel nor convolution
+
+The network of sashimi_heads.py is `--dim 32 --layers 2 --samples 4096 --clips 2`. With --bf16, autocast chooses the
+precision of the linear layers, as `precision=bf16-mixed` does.
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack, nullcontext
 from statistics import median
 from typing import NamedTuple
 from unittest.mock import patch
@@ -44,17 +52,29 @@ def naive_kernel(system: System, powers: Powers, num_steps: int) -> Tensor:
     return 2 * torch.einsum("dq,dqs->ds", system.readout * system.gain, vandermonde).real
 
 
-SIDES: dict[str, Callable[[], AbstractContextManager[object]]] = {
-    "one exponential per power": lambda: patch.object(s4d, "kernel_of", naive_kernel),
-    "factorised": nullcontext,
+def convolved(**others: Callable[..., Tensor]) -> ExitStack:
+    """Convolve in PyTorch, with another function in the place of each that is named."""
+    stack = ExitStack()
+    stack.enter_context(patch.object(s4d, "recurrence_for", lambda inputs: None))
+    for name, function in others.items():
+        stack.enter_context(patch.object(s4d, name, function))
+    return stack
+
+
+NAIVE, FACTORISED, RECURRENCE = "one exponential per power", "factorised", "recurrence in C"
+SIDES: dict[str, Callable[[], ExitStack]] = {
+    NAIVE: lambda: convolved(kernel_of=naive_kernel),
+    FACTORISED: convolved,
+    RECURRENCE: ExitStack,
 }
 
 
-def measure_step(model: Sashimi, classes: Tensor) -> Measured:
+def measure_step(model: Sashimi, classes: Tensor, bf16: bool) -> Measured:
     model.zero_grad()
     start = time.process_time()
-    outputs = model(previous_classes(classes, model.start(len(classes))))
-    loss = F.cross_entropy(outputs.flatten(0, 1), classes.flatten())
+    with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
+        outputs = model(previous_classes(classes, model.start(len(classes))))
+        loss = F.cross_entropy(outputs.flatten(0, 1), classes.flatten())
     middle = time.process_time()
     torch.autograd.backward(loss)
     end = time.process_time()
@@ -65,29 +85,35 @@ def measure_step(model: Sashimi, classes: Tensor) -> Measured:
 def run(options: argparse.Namespace) -> dict[str, list[Measured]]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    model = Sashimi(SashimiConfig(num_classes=NUM_CLASSES, n_layers=options.layers), NUM_CLASSES)
+    config = SashimiConfig(num_classes=NUM_CLASSES, n_layers=options.layers, dim=options.dim)
+    model = Sashimi(config, NUM_CLASSES)
     classes = torch.randint(0, NUM_CLASSES, (options.clips, options.samples))
-    measured: dict[str, list[Measured]] = {side: [] for side in SIDES}
+    measured: dict[str, list[Measured]] = {s: [] for s in SIDES if s != NAIVE or not options.without_naive}
     for _ in range(options.rounds + 1):
-        for side, kernel in SIDES.items():
-            with kernel():
-                measured[side].append(measure_step(model, classes))
+        for side, taken in measured.items():
+            with SIDES[side]():
+                taken.append(measure_step(model, classes, options.bf16))
     return {side: taken[1:] for side, taken in measured.items()}
 
 
 def show(options: argparse.Namespace, measured: dict[str, list[Measured]]) -> list[Ratio]:
-    naive, ours = ([median(column) for column in zip(*taken, strict=True)] for taken in measured.values())
+    medians = {side: [median(column) for column in zip(*taken, strict=True)] for side, taken in measured.items()}
+    steps = {side: forward + backward for side, (forward, backward, _, _) in medians.items()}
+    slowest = next(iter(steps.values()))
     print(f"{options.layers} layers, {options.clips} clip(s) of {options.samples} samples, one thread, CPU time,")
     print(f"{options.rounds} rounds; {torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}\n")
-    print(
-        "| kernel | forward s | backward s | step s | times as fast | loss | gradient |\n|---|---|---|---|---|---|---|"
-    )
-    for side, (forward, backward, loss, gradient) in zip(measured, (naive, ours), strict=True):
-        step = forward + backward
-        ratio = (naive[0] + naive[1]) / step
-        print(f"| {side} | {forward:.2f} | {backward:.2f} | {step:.2f} | {ratio:.1f}x | {loss:.6f} | {gradient:.6f} |")
-    print(f"\nThe losses differ by {abs(naive[2] - ours[2]):.1e}.")
-    return [Ratio("SaShiMi, a training step", "the naive kernel", (naive[0] + naive[1]) / (ours[0] + ours[1]))]
+    print("| way | forward s | backward s | step s | times as fast | loss | gradient |\n|---|---|---|---|---|---|---|")
+    for side, (forward, backward, loss, gradient) in medians.items():
+        times = f"{forward:.3f} | {backward:.3f} | {steps[side]:.3f} | {slowest / steps[side]:.2f}"
+        print(f"| {side} | {times} | {loss:.6f} | {gradient:.6f} |")
+    losses = [median[2] for median in medians.values()]
+    print(f"\nThe losses differ by {max(losses) - min(losses):.1e}.")
+    against = {NAIVE: "the naive kernel", FACTORISED: "the factorised kernel"}
+    return [
+        Ratio("SaShiMi, a training step", name, steps[side] / steps[RECURRENCE])
+        for side, name in against.items()
+        if side in steps
+    ]
 
 
 def main(arguments: list[str]) -> None:
@@ -95,7 +121,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--samples", type=int, default=8192)
     parser.add_argument("--clips", type=int, default=1)
+    parser.add_argument("--dim", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--without-naive", action="store_true", help="which takes twenty times as long")
+    parser.add_argument("--bf16", action="store_true")
     add_option(parser)
     options = parser.parse_args(arguments)
     write_ratios(options.ratios, show(options, run(options)))

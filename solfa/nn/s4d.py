@@ -1,8 +1,9 @@
 """A state-space layer: every channel has its own diagonal linear system (S4D, arXiv 2206.11893).
 
 A whole sequence is computed by convolution, a single step by recurrence; both can start from a state and return the
-next one, so that a sequence can be cut anywhere. Kernel, transforms and state are at least float32, whatever autocast
-or the dtype of inputs and parameters: CPUs have no half-precision transforms, and a decay near 1 cannot be rounded.
+next one, so that a sequence can be cut anywhere. On a CPU with a C compiler, a whole sequence is a recurrence, too, in
+a compiled loop (`solfa.nn.recurrence`). Kernel, transforms and state are at least float32, whatever autocast or the
+dtype of inputs and parameters: CPUs have no half-precision transforms, and a decay near 1 cannot be rounded.
 
 The parameters of the dynamics (A, B and dt) are under `dynamics`, where one pattern matches them: they train best with
 a smaller learning rate (`{pattern: "*.dynamics.*", lr_scale: 0.25}`) and no weight decay.
@@ -16,6 +17,7 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
+from solfa.nn.recurrence import convolve_modes, recurrence_for
 from solfa.ops.ssm import System, convolve, discretise, free_response, kernel_of, last_state, powers_of, recur
 
 State = Complex[Tensor, "B D Q"]
@@ -73,8 +75,8 @@ class S4D(nn.Module):
             if inputs.shape[1] == 1:
                 output, last = recur(exact[:, 0], system, state)
                 return output[:, None].to(inputs.dtype), last if keep_state else None
-            outputs, kept = _convolved(exact.mT, system, state, keep_state)
-            return outputs.mT.to(inputs.dtype), kept
+            outputs, kept = _convolved(exact, system, state, keep_state)
+            return outputs.to(inputs.dtype), kept
 
     def step(self, inputs: Float[Tensor, "B D"], state: State | None) -> tuple[Float[Tensor, "B D"], State]:
         """Process one step by recurrence."""
@@ -108,15 +110,20 @@ class S4D(nn.Module):
 
 
 def _convolved(
-    inputs: Float[Tensor, "B D S"], system: System, state: State | None, keep_state: bool
-) -> tuple[Float[Tensor, "B D S"], State | None]:
-    num_steps = inputs.shape[-1]
+    inputs: Float[Tensor, "B S D"], system: System, state: State | None, keep_state: bool
+) -> tuple[Float[Tensor, "B S D"], State | None]:
+    num_steps, recurrence = inputs.shape[1], recurrence_for(inputs)
+    if recurrence is not None:
+        output = convolve_modes(recurrence, inputs, system.log_decay, 2 * system.readout * system.gain, system.skip)
+        if state is None and not keep_state:
+            return output, None
     powers = powers_of(system.log_decay, num_steps)
-    output = convolve(inputs, kernel_of(system, powers, num_steps))
+    if recurrence is None:
+        heard = convolve(inputs.mT, kernel_of(system, powers, num_steps))
+        output = torch.addcmul(heard, system.skip[:, None], inputs.mT).mT
     if state is not None:
-        output = output + free_response(state, system, powers, num_steps)
-    output = torch.addcmul(output, system.skip[:, None], inputs)
-    return output, last_state(inputs, system, powers, state) if keep_state else None
+        output = output + free_response(state, system, powers, num_steps).mT
+    return output, last_state(inputs.mT, system, powers, state) if keep_state else None
 
 
 def _at_least_float32(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -6,9 +6,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from solfa.nn import s4d
 from solfa.nn.s4d import S4D
 
 D = 5
+
+
+@pytest.fixture(autouse=True, params=["recurrence in C", "convolution"])
+def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no compiler, both are the convolution."""
+    if request.param == "convolution":
+        monkeypatch.setattr(s4d, "recurrence_for", lambda inputs: None)
 
 
 def make_layer(tied: bool = True, dtype: torch.dtype = torch.float64) -> S4D:
