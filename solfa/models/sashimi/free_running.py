@@ -18,7 +18,7 @@ network can keep of the beginning, it learns to keep.
 import copy
 from collections.abc import Sequence
 
-from jaxtyping import Bool, Float, Float32, Int64
+from jaxtyping import Bool, Float, Float32, Int64, Shaped
 from torch import Tensor
 
 from solfa.models.sashimi.generation import WaveformSampling, generate_classes
@@ -45,8 +45,7 @@ def continue_freely(
 def frame_levels(head: DmlHead, outputs: Float[Tensor, "B N P"]) -> Float32[Tensor, "B F"]:
     """Return half the logarithm of the mean expected variance of every whole frame."""
     variance = head.expected(outputs).variance
-    whole = variance.shape[1] // FRAME * FRAME
-    return variance[:, :whole].unflatten(1, (-1, FRAME)).mean(dim=-1).log() / 2
+    return _frames(variance).mean(dim=-1).log() / 2
 
 
 def level_penalty(
@@ -54,5 +53,11 @@ def level_penalty(
 ) -> Float32[Tensor, "B"]:
     """Score how far the levels in own draws are from those in each recording, over frames that the mask keeps whole."""
     differences = frame_levels(head, own) - frame_levels(head, real).detach()
-    kept = mask[:, : differences.shape[1] * FRAME].unflatten(1, (-1, FRAME)).all(dim=-1)
+    kept = _frames(mask).all(dim=-1)
     return differences.square().masked_fill(~kept, 0).sum(dim=1) / kept.sum(dim=1).clamp(min=1)
+
+
+def _frames(values: Shaped[Tensor, "B N"]) -> Shaped[Tensor, "B F n"]:
+    """Cut what belongs to samples into whole frames; what is left over at the end is left out."""
+    num_frames = values.shape[1] // FRAME
+    return values[:, : num_frames * FRAME].reshape(len(values), num_frames, FRAME)
