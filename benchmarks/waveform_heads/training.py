@@ -10,10 +10,12 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
 
 from solfa.errors import ConfigError
 from solfa.files import replace_atomically
-from solfa.models import SashimiConfig
+from solfa.models import DmlHead, SashimiConfig
+from solfa.models.sashimi.free_running import continue_freely, level_penalty
 from solfa.solvers import OptimConfig, build_optimizer
 from solfa.solvers.optim import AdamW, Cosine, ParameterGroup, build_schedule
 
@@ -23,6 +25,9 @@ from .scoring import averages, score
 
 FIT_CROPS = 256
 """Of the training data, that a linear path is fitted to."""
+FREE_RUNNING_EVERY, FREE_RUNNING_AFTER, FREE_RUNNING_CROPS = 4, 50, 3
+"""Updates from one that lets a network run freely to the next, before the first, and how many crops long its clip is:
+one is read, the others are drawn."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Settings:
     """Of the curve."""
     curve_excerpts: int = 33
     """About so many of the excerpts are scored for each point."""
+    free_running: float = 0.0
+    """The weight of the levels that a mixture with a linear path expects in its own draws; 0 lets none run freely."""
 
     @property
     def backbone(self) -> SashimiConfig:
@@ -101,7 +108,7 @@ def run(
 def read_result(path: Path, settings: Settings) -> Result:
     """Read what a run left; one of other settings is refused."""
     result: Result = json.loads(path.read_text())
-    if result["settings"] != asdict(settings):
+    if Settings(**result["settings"]) != settings:
         raise ConfigError(
             f"{path}: expected a run with {asdict(settings)}, found {result['settings']}; give another --out"
         )
@@ -132,6 +139,8 @@ def train(
         loss = model.head.loss(outputs, classes)
         optimizer.zero_grad()
         torch.autograd.backward(loss + model.head.penalty(outputs, classes))
+        if is_due(settings, update):
+            torch.autograd.backward(settings.free_running * own_levels(model, seed, update, settings, split))
         torch.nn.utils.clip_grad_norm_(model.parameters(), optim.clip_norm or math.inf)
         optimizer.step()
         schedule.step()
@@ -143,3 +152,24 @@ def train(
             losses = 0.0
             tell(json.dumps(curve[-1]))
     return curve, cpu_seconds
+
+
+def is_due(settings: Settings, update: int) -> bool:
+    """Say whether an update also lets the network run freely."""
+    return bool(settings.free_running) and update >= FREE_RUNNING_AFTER and update % FREE_RUNNING_EVERY == 0
+
+
+def own_levels(model: WaveformModel, seed: int, update: int, settings: Settings, split: Split) -> Tensor:
+    """Continue a training clip from its first crop, and score the levels that are expected in what was drawn."""
+    head, prompt_samples = model.head, settings.num_samples
+    if not isinstance(head, DmlHead) or not head.is_centred:
+        raise ConfigError("--free-running: only a mixture with a linear path can run freely in training; use --only")
+    num_samples = FREE_RUNNING_CROPS * prompt_samples
+    long_enough = [recording for recording in split.train if len(recording.audio) >= num_samples]
+    # The crops of another seed: not the ones that are learned from in this update.
+    real = model.grid.to_classes(training_crops(long_enough, seed + 100, update, 1, num_samples))
+    own = continue_freely(model.network, head, real, prompt_samples, [16 * update])
+    with torch.no_grad():
+        expected = model(real)[:, prompt_samples:]
+    found = model(own)[:, prompt_samples:]
+    return level_penalty(head, found, expected, torch.ones(found.shape[:2], dtype=torch.bool)).mean()

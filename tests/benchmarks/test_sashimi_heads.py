@@ -29,10 +29,10 @@ from benchmarks.waveform_heads.contenders import (
     WaveformModel,
 )
 from benchmarks.waveform_heads.heads import BytesHeadConfig, PathCategoricalHeadConfig
-from benchmarks.waveform_heads.recordings import Recorded, held_out_excerpts, read_split, training_crops
+from benchmarks.waveform_heads.recordings import Recorded, Split, held_out_excerpts, read_split, training_crops
 from benchmarks.waveform_heads.report import curves, differences, markdown, paired_interval
 from benchmarks.waveform_heads.scoring import COMMON, OWN, cell_nats, score
-from benchmarks.waveform_heads.training import Settings, run
+from benchmarks.waveform_heads.training import Settings, is_due, own_levels, run
 from solfa.errors import ConfigError
 from solfa.models.sashimi.config import DmlHeadConfig
 from solfa.models.sashimi.heads import DmlHead
@@ -228,3 +228,20 @@ def test_a_finished_run_is_read_and_not_made_again(tmp_path: Path) -> None:
     assert "| 8-bit mu-law cells | 0 | categorical, 8-bit mu-law | mixture, linear path, 8-bit mu-law |" in table
     pictured = ElementTree.fromstring(str(curves(results)))
     assert len(pictured.findall(".//{http://www.w3.org/2000/svg}polyline")) == 6
+
+
+def test_every_fourth_update_runs_freely_if_that_is_asked_for() -> None:
+    weighted = Settings(**{**SETTINGS.__dict__, "free_running": 1.0})
+    assert [update for update in range(60) if is_due(weighted, update)] == [52, 56]
+    assert not any(is_due(SETTINGS, update) for update in range(60))
+
+
+def test_levels_in_own_draws_have_a_gradient_and_are_about_amplitudes() -> None:
+    split = Split((Recorded("short", noise(500)), Recorded("long", noise(900))), (), 16_000)
+    model = model_of(Contender(LINEAR16, DmlHeadConfig()))
+    score = own_levels(model, 0, 52, SETTINGS, split)
+    torch.autograd.backward(score)
+    assert float(score.detach()) > 0 and model.network.projection.weight.grad is not None
+    assert float(own_levels(model, 0, 52, SETTINGS, split).detach()) == float(score.detach())
+    with pytest.raises(ConfigError, match="only a mixture with a linear path"):
+        own_levels(model_of(Contender(LINEAR8, DmlHeadConfig(prediction_order=0))), 0, 52, SETTINGS, split)

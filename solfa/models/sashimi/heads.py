@@ -248,14 +248,20 @@ class DmlHead(nn.Module):
         if not self.moment_weight or self.grid is None:
             return no_penalty(self, outputs, classes, mask)
         with _without_autocast(outputs):
+            mean, variance = self.expected(outputs)
+            errors = self.grid.to_audio(_known(classes, mask)) - mean
+            return self.moment_weight * _mean((variance.log() + errors.square() / variance) / 2, mask)
+
+    def expected(self, outputs: Float[Tensor, "B N P"]) -> logistic_mixture.Moments:
+        """Return the mean and variance of the amplitudes to come; only a mixture with a linear path is about those."""
+        assert self.grid is not None, "a mixture without a linear path is not on the line of amplitudes"
+        with _without_autocast(outputs):
             mean, variance = logistic_mixture.moments(*self.mixture(outputs))
             # A class stands for all of its cell: what rounding adds to the variance.
             borders = self.grid.borders().to(outputs.device)
             widths = torch.cat([borders[1:2] - borders[:1], borders.diff(), borders[-1:] - borders[-2:-1]]).float()
             cells = self.grid.to_classes(mean.detach().clamp(-1, 1))
-            variance = variance + widths[cells].square() / 12
-            errors = self.grid.to_audio(_known(classes, mask)) - mean
-            return self.moment_weight * _mean((variance.log() + errors.square() / variance) / 2, mask)
+            return logistic_mixture.Moments(mean, variance + widths[cells].square() / 12)
 
     def draw_with(
         self,

@@ -16,9 +16,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
+from solfa.config import Config
 from solfa.data.batching.collation import Batch
 from solfa.data.batching.stage_batches import PackRows, segment_frames
 from solfa.data.sources.stage_source import OpenedSource
@@ -28,6 +29,7 @@ from solfa.generate.request import ClipRequest
 from solfa.generate.waveform_model import WaveformModel, build_sashimi, waveform_codec
 from solfa.generate.waveforms import WaveformChoices
 from solfa.models.sashimi.config import SashimiModelConfig
+from solfa.models.sashimi.free_running import FRAME, continue_freely, level_penalty
 from solfa.models.sashimi.generation import WaveformSampling
 from solfa.models.sashimi.heads import DmlHead
 from solfa.models.sashimi.network import Sashimi, SashimiState, previous_classes
@@ -57,10 +59,25 @@ class SashimiGenerateConfig(StageConfig):
     sampling: WaveformSampling = WaveformSampling()
 
 
+class FreeRunning(Config):
+    """Which updates also teach a mixture to keep its loudness when it hears nothing but itself."""
+
+    weight: PositiveFloat = 1.0
+    """Of the penalty (solfa/models/sashimi/free_running.py), next to the nats of a sample."""
+    every: PositiveInt = 4
+    """Updates from one that does to the next."""
+    after: NonNegativeInt = 50
+    """Updates before the first one: a network that has learned nothing yet draws noise."""
+    seconds: PositiveFloat = 0.75
+    """How much of a row is used, at most; the network reads the first third and draws the rest."""
+
+
 class SashimiSolverConfig(SolverConfig):
     """A model of waveforms."""
 
     model: SashimiModelConfig
+    free_running: FreeRunning | None = None
+    """None trains with recordings alone. Only a mixture with a linear path can be taught this."""
     truncate_seconds: float | None = Field(default=None, gt=0)
     """Truncated backpropagation: a row is read in pieces of this many samples, each starting from the state the
     previous one left, so that memory is that of one piece. None goes through the whole row."""
@@ -91,6 +108,11 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
                 "dataset.mode: packed rows join unrelated clips, which SaShiMi would read as one; use crop or pad"
             )
         self.model, self.head = build_sashimi(cfg.model, self.codec)
+        if cfg.free_running is not None and self.model.linear_path is None:
+            raise ConfigError(
+                "free_running: expected a mixture with a linear path, found none; set model.output_head=dml without "
+                "model.prediction_order=0, or remove free_running"
+            )
         if self.model.linear_path is not None:
             assert isinstance(self.head, DmlHead), "a linear path leads to the means of a mixture"
             # Restored weights bring the prediction that they were trained with.
@@ -134,6 +156,8 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         pieces = self._pieces(batch)
         state: SashimiState | None = None
         totals: dict[str, Tensor] = {}
+        if self.is_training and self._runs_freely():
+            metrics["own_level_error"] = self._run_freely(batch, share)
         for number, piece in enumerate(pieces, 1):
             is_last = number == len(pieces)
             with unsynchronised(self.fabric, [] if is_last else [self.model]):
@@ -219,6 +243,39 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
             self.model.mark_forward_method("forward_with_state")  # type: ignore[operator]
         outputs, last = self.model.forward_with_state(inputs, state)
         return outputs, last.map(Tensor.detach)
+
+    def _runs_freely(self) -> bool:
+        settings = self.cfg.free_running
+        if settings is None:
+            return False
+        done = (self.epoch - 1) * self.cfg.optim.updates_per_epoch + self.num_updates
+        return done >= settings.after and done % settings.every == 0
+
+    def _run_freely(self, batch: Batch, share: float) -> Tensor:
+        """Continue the beginnings of all rows, and accumulate the gradient of what the levels in them miss."""
+        settings, head = self.cfg.free_running, self.head
+        assert settings is not None and isinstance(head, DmlHead)
+        num_samples = segment_frames(settings.seconds, self.codec.frame_rate)
+        classes, mask = batch.arrays[:, :num_samples, 0], batch.mask[:, :num_samples]
+        prompt_samples = classes.shape[1] // 3
+        if classes.shape[1] < 2 * FRAME:
+            raise ConfigError(
+                f"free_running.seconds: expected rows of {2 * FRAME} samples or more, found {classes.shape[1]}; "
+                "lengthen it or dataset.segment_seconds, or remove free_running"
+            )
+        clips = zip(batch.ids, batch.starts.tolist(), strict=True)
+        # By clip and place, so that the draws are the same wherever a row is read.
+        seeds = [stable_key("own draws", self.cfg.seed, batch.epoch, *clip) % 2**63 for clip in clips]
+        own = continue_freely(self.network, head, classes, prompt_samples, seeds)
+        with unsynchronised(self.fabric, [self.model]):
+            with torch.no_grad():
+                real, _ = self._read(previous_classes(classes, self.network.start(len(classes))), None, False)
+            outputs, _ = self._read(previous_classes(own, self.network.start(len(own))), None, False)
+            drawn = slice(None), slice(prompt_samples, None)
+            penalties = level_penalty(head, outputs[drawn], real[drawn], mask[drawn])
+            # Each row counts as much as its samples do in the likelihood, whichever process has it.
+            self._descend(settings.weight * (penalties * batch.mask.sum(dim=1)).sum() * share, is_last=False)
+        return penalties.detach().mean().sqrt()
 
     def _descend(self, loss: Tensor, is_last: bool) -> Tensor | None:
         """Accumulate gradients, and take the step with the last piece."""

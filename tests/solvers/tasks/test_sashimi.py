@@ -135,6 +135,35 @@ def test_moments_change_the_gradient_and_not_the_loss_that_is_reported(tones: Pa
     assert found[0.0]["loss"] == found[2.0]["loss"] and found[0.0]["grad_norm"] != found[2.0]["grad_norm"]
 
 
+def test_free_running_changes_the_gradient_and_not_the_loss_that_is_reported(tmp_path: Path) -> None:
+    codec = WaveformCodec(MulawOptions(bits=BITS, sample_rate=RATE))
+    long = store_tones(tmp_path / "long.solfa", codec, shortest=200)
+    found = {}
+    for name, settings in (("none", None), ("now", {"after": 0}), ("later", {"after": 1})):
+        changes = {"model__output_head": "dml", "dataset__segment_seconds": 0.15, "optim__epochs": 1}
+        values = sashimi_values(long, **changes, optim__updates_per_epoch=1, free_running=settings)
+        found[name] = solver_of(tmp_path / name, values).run_stage("train")
+    assert found["none"]["loss"] == found["now"]["loss"] == found["later"]["loss"]
+    assert found["none"]["grad_norm"] == found["later"]["grad_norm"] != found["now"]["grad_norm"]
+    assert found["now"]["own_level_error"] > 0 and "own_level_error" not in found["later"]
+
+
+def test_a_run_with_free_running_resumes_to_the_bit(tmp_path: Path) -> None:
+    codec = WaveformCodec(MulawOptions(bits=BITS, sample_rate=RATE))
+    long = store_tones(tmp_path / "long.solfa", codec, shortest=200)
+    changes = {"model__output_head": "dml", "dataset__segment_seconds": 0.15, "checkpoint__minutes": 1e-9}
+    values = sashimi_values(long, **changes, free_running={"after": 1, "every": 2})
+    check_resume(tmp_path, lambda folder, watcher: solver_of(folder, values, watcher), 4)
+
+
+def test_free_running_is_refused_where_there_is_nothing_to_teach(tones: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="free_running: expected a mixture with a linear path"):
+        solver_of(tmp_path / "head", sashimi_values(tones, free_running={}))
+    values = sashimi_values(tones, model__output_head="dml", free_running={"after": 0})
+    with pytest.raises(ConfigError, match=r"free_running.seconds: expected rows of 128 samples or more, found 80"):
+        solver_of(tmp_path / "short", values).run_stage("train")
+
+
 def test_pieces_change_how_far_gradients_go_back_and_nothing_else(tones: Path, tmp_path: Path) -> None:
     def first_update(name: str, **changes: Any) -> SashimiSolver:
         values = sashimi_values(tones, optim__updates_per_epoch=1, optim__epochs=1, **changes)
