@@ -15,7 +15,7 @@ from torch import Tensor
 from solfa.errors import ConfigError
 from solfa.files import replace_atomically
 from solfa.models import DmlHead, SashimiConfig
-from solfa.models.sashimi.free_running import continue_freely, level_penalty
+from solfa.models.sashimi.own_draws import continue_freely, level_penalty
 from solfa.solvers import OptimConfig, build_optimizer
 from solfa.solvers.optim import AdamW, Cosine, ParameterGroup, build_schedule
 

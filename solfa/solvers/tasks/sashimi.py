@@ -29,10 +29,10 @@ from solfa.generate.request import ClipRequest
 from solfa.generate.waveform_model import WaveformModel, build_sashimi, waveform_codec
 from solfa.generate.waveforms import WaveformChoices
 from solfa.models.sashimi.config import SashimiModelConfig
-from solfa.models.sashimi.free_running import FRAME, continue_freely, level_penalty
 from solfa.models.sashimi.generation import WaveformSampling
 from solfa.models.sashimi.heads import DmlHead
 from solfa.models.sashimi.network import Sashimi, SashimiState, previous_classes
+from solfa.models.sashimi.own_draws import FRAME, continue_freely, level_penalty
 from solfa.models.sashimi.state_spaces import load_state_spaces
 from solfa.ops.class_grid import Grid
 from solfa.solvers.config import SolverConfig, StageConfig
@@ -63,7 +63,7 @@ class FreeRunning(Config):
     """Which updates also teach a mixture to keep its loudness when it hears nothing but itself."""
 
     weight: PositiveFloat = 1.0
-    """Of the penalty (solfa/models/sashimi/free_running.py), next to the nats of a sample."""
+    """Of the penalty (solfa/models/sashimi/own_draws.py), next to the nats of a sample."""
     every: PositiveInt = 4
     """Updates from one that does to the next."""
     after: NonNegativeInt = 50

@@ -11,9 +11,9 @@ from solfa.codecs.families.mulaw import MulawOptions
 from solfa.codecs.families.quantized import WaveformCodec
 from solfa.generate.waveform_model import build_sashimi
 from solfa.models.sashimi.config import SashimiModelConfig
-from solfa.models.sashimi.free_running import FRAME, continue_freely, frame_levels, level_penalty
 from solfa.models.sashimi.heads import DmlHead
 from solfa.models.sashimi.network import Sashimi, previous_classes
+from solfa.models.sashimi.own_draws import FRAME, continue_freely, frame_levels, level_penalty
 
 CODEC = WaveformCodec(LinearOptions(bits=12, sample_rate=8000))
 M, PROMPT = 3, 40
