@@ -2,7 +2,8 @@
 
 EXPORTED is what `solfa export-codec SIG EXPORTED --half` wrote. Its two files are copied into the package, and beside
 them is written under which name and version they are released, with the fingerprint that is checked whenever they are
-loaded. A name that has weights keeps them: give other weights another name, or, as long as nobody has them, --replace.
+loaded. A name that has weights keeps them: give other weights another name, or --replace them, as long as nobody has
+them, or with a better decoder for the same codes (`keep_codes=true`).
 """
 
 import argparse

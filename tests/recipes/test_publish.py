@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from solfa.codecs.built_in.release import released_fingerprint
 from solfa.codecs.catalogue import BuiltIn, load_codec
+from solfa.codecs.families.trained import OwnCodec
+from solfa.codecs.protocol import Codec
 from solfa.errors import ConfigError
 from tests.codecs import tiny
 
@@ -17,6 +20,12 @@ recipe = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(recipe)
 
 
+def all_of(codec: Codec) -> str:
+    """Hash a codec with its decoder, as its release does."""
+    assert isinstance(codec, OwnCodec)
+    return released_fingerprint(codec)
+
+
 def test_what_is_published_is_loaded_by_its_name(tmp_path: Path) -> None:
     exported = tiny.make_solfa_codec(tmp_path / "exported")
     (exported / "model.safetensors").chmod(0o600)
@@ -24,7 +33,8 @@ def test_what_is_published_is_loaded_by_its_name(tmp_path: Path) -> None:
     codec = BuiltIn("tiny", tmp_path / "package").load({"num_codebooks": 2}, "cpu", "fp32")
     assert codec.spec == "tiny:num_codebooks=2"
     assert (release.name, release.version) == ("tiny", 3)
-    assert release.fingerprint == load_codec(exported).fingerprint != codec.fingerprint
+    assert release.fingerprint == all_of(load_codec(exported)) == all_of(codec)
+    assert load_codec(exported).fingerprint != codec.fingerprint, "of which two codebooks are other codes"
     written = sorted((tmp_path / "package/tiny").iterdir())
     assert [path.name for path in written] == ["config.json", "model.safetensors", "release.json"]
     assert {path.stat().st_mode & 0o777 for path in written} == {0o644}
@@ -38,9 +48,9 @@ def test_a_name_keeps_its_weights_unless_it_is_told_otherwise(tmp_path: Path) ->
     assert recipe.publish(first, "tiny", 1, root=package) == released
     with pytest.raises(ConfigError, match=r"version 1 .*another name.*replace"):
         recipe.publish(other, "tiny", 1, root=package)
-    assert BuiltIn("tiny", package).load({}, "cpu", "fp32").fingerprint == released.fingerprint
+    assert all_of(BuiltIn("tiny", package).load({}, "cpu", "fp32")) == released.fingerprint
     replaced = recipe.publish(other, "tiny", 1, replace=True, root=package)
-    assert BuiltIn("tiny", package).load({}, "cpu", "fp32").fingerprint == replaced.fingerprint != released.fingerprint
+    assert all_of(BuiltIn("tiny", package).load({}, "cpu", "fp32")) == replaced.fingerprint != released.fingerprint
 
 
 def test_what_does_not_belong_into_the_package_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
