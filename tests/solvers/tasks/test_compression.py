@@ -171,11 +171,11 @@ def test_an_exported_codec_is_where_a_continuous_one_starts(tones: Path, tmp_pat
 
 
 def test_a_better_decoder_reads_what_was_written_before(tones: Path, tmp_path: Path) -> None:
-    first = solver_of(tmp_path / "first", values_for(tones))
+    first = solver_of(tmp_path / "first", values_for(tones, optim__epochs=1, adversarial=None))
     first.run()
     save_codec_model(first.codec.eval(), tmp_path / "codec")
     before = load_codec(tmp_path / "codec")
-    values = values_for(tones, continue_from=str(tmp_path / "codec"), keep_codes=True)
+    values = values_for(tones, continue_from=str(tmp_path / "codec"), keep_codes=True, optim__epochs=1)
     solver = solver_of(tmp_path / "xp", values)
     replace_atomically(tmp_path / "xp" / CONFIG, solver.cfg.model_dump_json().encode())
     solver.run()
