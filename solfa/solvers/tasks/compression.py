@@ -177,6 +177,11 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         name, bottleneck = location.removeprefix("//pretrained/"), self.cfg.model.bottleneck
         trained = load_own(name)
         if trained is not None:
+            if self.cfg.keep_codes and trained.config.bottleneck.kind != bottleneck.kind:
+                raise ConfigError(
+                    f"keep_codes: the codes of {name} come from its bottleneck {trained.config.bottleneck.kind}, found "
+                    f"{bottleneck.kind}; set model.bottleneck to its own, or remove keep_codes"
+                )
             return f"loaded the codec {name}: encoder, decoder; {start_from(self.codec, trained, name)}"
         if not isinstance(bottleneck, Rvq):
             raise ConfigError(

@@ -188,6 +188,11 @@ def test_a_better_decoder_reads_what_was_written_before(tones: Path, tmp_path: P
 
 
 def test_codes_are_only_kept_where_there_are_some(tones: Path, tmp_path: Path) -> None:
+    save_codec_model(solver_of(tmp_path / "first", values_for(tones)).codec.eval(), tmp_path / "codec")
+    model = {**values_for(tones)["model"], "bottleneck": {"kind": "gaussian", "latent_channels": 4}}
+    values = values_for(tones, model=model, continue_from=str(tmp_path / "codec"), keep_codes=True)
+    with pytest.raises(ConfigError, match=r"keep_codes: .*bottleneck rvq, found gaussian"):
+        solver_of(tmp_path / "other", values).restore()
     with pytest.raises(ConfigError, match=r"keep_codes: .*set continue_from"):
         solver_of(tmp_path, values_for(tones, keep_codes=True))
 
