@@ -2,6 +2,8 @@
 
     residual 0 = the vector;   code k = nearest entry of codebook k to residual k;   residual k + 1 = residual k - entry
 
+Codebooks learn from these codes. Those that are stored may be chosen better (solfa/nn/residual_beam.py).
+
 A codebook is initialised by k-means on the first training batch. Then each entry is a running mean of the vectors that
 chose it, weighted by a running mean of how many did; an entry chosen too rarely is replaced with a vector of the batch.
 
@@ -22,6 +24,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
+
+from solfa.nn.residual_beam import BEAM, search_codes
 
 _SMALLEST_COUNT = 1e-8
 
@@ -76,7 +80,8 @@ class ResidualVectorQuantizer(nn.Module):
         self.dropout, self.decay, self.expire_below = dropout, decay, expire_below
         self.kmeans_iterations = kmeans_iterations
         self.learns = True
-        """Without it, training draws how many codebooks are used, and leaves their entries as they are."""
+        """Without it, training draws how many codebooks are used, leaves their entries as they are, and chooses codes
+        as they are chosen to be stored."""
         self.register_buffer("codebooks", torch.randn(num_codebooks, codebook_size, dim) / dim**0.5)
         self.register_buffer("counts", torch.ones(num_codebooks, codebook_size))
         self.register_buffer("initialized", torch.tensor(kmeans_iterations == 0))
@@ -87,11 +92,15 @@ class ResidualVectorQuantizer(nn.Module):
         used = self._draw_used(len(vectors)).to(vectors)
         residual, total = vectors, torch.zeros_like(vectors)
         codes, errors, replaced = [], [], []
+        searched = None if self.learns else self.encode(vectors.detach(), beam=BEAM)
         for index in range(len(self.codebooks)):
             flat = residual.detach().flatten(0, 1)
             if starting:
                 self._start(index, flat)
-            chosen = nearest_entries(flat, self.codebooks[index]).view(residual.shape[:-1])
+            if searched is None:
+                chosen = nearest_entries(flat, self.codebooks[index]).view(residual.shape[:-1])
+            else:
+                chosen = searched[..., index]
             entries = F.embedding(chosen, self.codebooks[index])
             if learning:
                 replaced.append(self._learn(index, flat, chosen.flatten()))
@@ -107,8 +116,16 @@ class ResidualVectorQuantizer(nn.Module):
         share = torch.stack(replaced).mean() if replaced else total.new_zeros(())
         return Quantized(through, torch.stack(codes, dim=-1), commitment, share)
 
-    def encode(self, vectors: Float[Tensor, "B T D"], num_codebooks: int | None = None) -> Int64[Tensor, "B T K"]:
-        """Choose the entries of the first codebooks."""
+    def encode(
+        self, vectors: Float[Tensor, "B T D"], num_codebooks: int | None = None, *, beam: int = 1
+    ) -> Int64[Tensor, "B T K"]:
+        """Choose the entries of the first codebooks: the nearest one after the other, or the best that a beam finds.
+
+        With a beam, the codes of fewer codebooks are not the first ones of more.
+        """
+        if beam > 1:
+            found = search_codes(vectors.flatten(0, 1), self.codebooks[:num_codebooks], beam)
+            return found.view(*vectors.shape[:-1], -1)
         residual, codes = vectors, []
         for codebook in self.codebooks[:num_codebooks]:
             codes.append(nearest_entries(residual.flatten(0, 1), codebook).view(residual.shape[:-1]))

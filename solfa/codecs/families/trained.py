@@ -1,11 +1,11 @@
 """Codecs trained with Solfa: an exported directory, or an experiment's folder as it is."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, final
 
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from pydantic import Field
 from torch import Tensor
 
@@ -18,9 +18,11 @@ from solfa.config import Config, parse_config
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError, StoreError
 from solfa.files.digest import value_sha256
+from solfa.models.codec.bottlenecks import RvqBottleneck
 from solfa.models.codec.codec_files import build_apart, load_codec_model, save_codec_model
 from solfa.models.codec.config import CodecModelConfig
 from solfa.models.codec.network import CodecModel
+from solfa.nn.residual_beam import BEAM
 from solfa.pretrained.tensors import weights_sha256
 from solfa.spelling import plural
 from solfa.xp.card import write_card
@@ -37,6 +39,8 @@ class OwnOptions(Config):
 
     num_codebooks: int | None = Field(default=None, ge=1)
     """Keep the first K codebooks; None keeps all."""
+    beam: int | None = Field(default=None, ge=1, le=64)
+    """Choose codes of several codebooks together, following so many beginnings; 1 takes the nearest entries."""
     latents: bool = False
     """Latents instead of codes: what the encoder gives, before it is quantised."""
 
@@ -60,7 +64,10 @@ class OwnCodec:
         chosen: dict[str, int | bool] = {} if self.num_codebooks is None else {"num_codebooks": self.num_codebooks}
         if self._is_open:
             chosen = {"latents": True}
-        self.spec = checkpoint.spec(chosen)
+        beam = _beam_of(model, checkpoint.name, options)
+        self.spec = checkpoint.spec(chosen if beam in (None, BEAM) else {"beam": beam, **chosen})
+        if beam not in (None, 1):  # nearest entries are what codes have always been
+            chosen["beam"] = beam
         self.sample_rate, self.num_channels = config.sample_rate, config.num_channels
         self.hop_length, self.frame_rate = config.hop_length, config.frame_rate
         self.codebook_size = None if self._is_open else config.codebook_size
@@ -82,11 +89,7 @@ class OwnCodec:
         encoder = fast_encodec_encoder(model)
         # The fast encoder already handles the clips of a batch one by one.
         self._encoder = clip_by_clip(encoder) if encoder is model.encoder else encoder
-        self._quantize = clip_by_clip(
-            (lambda latents: latents.transpose(1, 2))
-            if self._is_open
-            else (lambda latents: model.bottleneck.encode(latents, self.num_codebooks))
-        )
+        self._quantize = clip_by_clip(_quantizer(model, self.num_codebooks, beam, is_open=self._is_open))
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "OwnCodec":
@@ -118,6 +121,29 @@ class OwnCodec:
             else:
                 audio = self.model.decode(array, batch.num_samples).float()
         return audio[0] if single else audio
+
+
+def _beam_of(model: CodecModel, name: str, options: OwnOptions) -> int | None:
+    """Say how widely codes are searched; None if they are not, or if there are none."""
+    searched = isinstance(model.bottleneck, RvqBottleneck) and not options.latents
+    if options.beam is not None and not searched:
+        kind = "latents" if options.latents else model.config.bottleneck.kind
+        raise ConfigError(
+            f"codec {name}: beam: it searches codes of residual vector quantization, found {kind}; leave it out"
+        )
+    return (options.beam or BEAM) if searched else None
+
+
+def _quantizer(
+    model: CodecModel, num_codebooks: int | None, beam: int | None, *, is_open: bool
+) -> Callable[[Float[Tensor, "B D T"]], Shaped[Tensor, "B T Z"]]:
+    """Build what makes codes or latents of the encoder's outputs."""
+    bottleneck = model.bottleneck
+    if is_open:
+        return lambda latents: latents.transpose(1, 2)
+    if isinstance(bottleneck, RvqBottleneck) and beam is not None:
+        return lambda latents: bottleneck.encode(latents, num_codebooks, beam=beam)
+    return lambda latents: bottleneck.encode(latents, num_codebooks)
 
 
 def export_codec(

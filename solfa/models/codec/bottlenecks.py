@@ -157,10 +157,12 @@ class RvqBottleneck(nn.Module):
         loss = self.config.commitment * quantized.commitment
         return Bottlenecked(vectors.mT.to(latents.dtype), quantized.codes, loss, metrics)
 
-    def encode(self, latents: Float[Tensor, "B D T"], num_codebooks: int | None = None) -> Int64[Tensor, "B T K"]:
-        """Choose codes of the first codebooks."""
+    def encode(
+        self, latents: Float[Tensor, "B D T"], num_codebooks: int | None = None, *, beam: int = 1
+    ) -> Int64[Tensor, "B T K"]:
+        """Choose codes of the first codebooks: the nearest one after the other, or the best that a beam finds."""
         check_num_codebooks(num_codebooks, self.config.num_codebooks)
-        return self.quantizer.encode(self._vectors(latents), num_codebooks)
+        return self.quantizer.encode(self._vectors(latents), num_codebooks, beam=beam)
 
     def decode(self, array: Int[Tensor, "B T K"], num_codebooks: int | None = None) -> Float[Tensor, "B D T"]:
         """Sum the entries of the first codebooks."""
