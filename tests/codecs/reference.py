@@ -43,7 +43,8 @@ def reference_clip() -> NDArray[np.float32]:
 
 
 def path_of(name: str) -> Path:
-    return Path(__file__).parent / "data" / f"{name}_reference.json"
+    """Find the file of a codec, or of one that chooses the nearest entries (`NAME:beam=1`)."""
+    return Path(__file__).parent / "data" / f"{name.replace(':beam=1', '_nearest')}_reference.json"
 
 
 def read_reference(name: str) -> Reference:
