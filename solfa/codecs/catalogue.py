@@ -166,6 +166,7 @@ class StableAudio:
 
 NAMES: dict[str, BuiltIn | WaveformClasses | Embedding | Published] = {
     "solfa_24khz": BuiltIn("solfa_24khz"),
+    "solfa_24khz_continuous": BuiltIn("solfa_24khz_continuous"),
     "mulaw": WaveformClasses(MulawOptions),
     "linear": WaveformClasses(LinearOptions),
     "embedder": Embedding(),
@@ -189,8 +190,8 @@ def load_codec(
     """Load a codec by name, local directory, Hub id, or stable-audio-tools model config.
 
     Give options in the text (`encodec_24khz:num_codebooks=8`) or as arguments. `precision` is fp32 unless one of the
-    two says otherwise. `solfa_24khz`, `mulaw` and `linear` ship with Solfa; the other names are loaded from the Hub's
-    local cache, or downloaded by the Hub's own library.
+    two says otherwise. `solfa_24khz`, `solfa_24khz_continuous`, `mulaw` and `linear` ship with Solfa; the others
+    are loaded from the Hub's local cache, or downloaded by the Hub's own library.
 
     >>> import solfa
     >>> codec = solfa.load_codec("solfa_24khz:num_codebooks=4")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-SHIPPED = ("solfa_24khz", "mulaw", "linear")
+SHIPPED = ("solfa_24khz", "solfa_24khz_continuous", "mulaw", "linear")
 """Names of codecs that are files of Solfa, or need none."""
 _PACKAGE = Path(__file__).parents[1]
 _LIBRARIES = ("torch", "transformers", "diffusers", "safetensors", "numpy", "pydantic")

@@ -22,12 +22,14 @@ from solfa.codecs.default_name import DEFAULT_CODEC
 from solfa.codecs.families.trained import OwnCodec
 from solfa.codecs.protocol import Codec, decoding_fingerprint
 from solfa.errors import ConfigError
+from solfa.ops.audio_metrics import si_sdr
 from tests.codecs.double import in_double
-from tests.codecs.reference import make_reference, read_reference, reference_codes
+from tests.codecs.reference import make_reference, read_reference, reference_clip, reference_codes
 
 NAME = "solfa_24khz"
 BUILT_IN = [name for name, reference in NAMES.items() if isinstance(reference, BuiltIn)]
-PINNED = [*BUILT_IN, f"{NAME}:beam=1"]
+CONTINUOUS = "solfa_24khz_continuous"
+PINNED = [NAME, f"{NAME}:beam=1"]
 """Whose codes never change: as they are chosen by default, and the nearest entries, which `solfa_tiny_music` knows."""
 
 
@@ -224,6 +226,19 @@ def test_damaged_and_exchanged_files_are_refused_with_one_sentence(
     with pytest.raises(ConfigError, match=words) as refused:
         copied.load({"num_codebooks": 2}, "cpu", "fp32")
     assert "\n" not in str(refused.value)
+
+
+def test_the_continuous_one_gives_means_of_latents_that_come_back_as_sound() -> None:
+    codec = load_codec(CONTINUOUS)
+    # A hash of the weights and the architecture: what datasets of these latents have stored.
+    assert codec.fingerprint == "16ca0a61cf8a8c21a413c2ed076b9480166f567f968dd6531a5bd165bd0bf164"
+    assert (codec.kind, codec.latent_channels, codec.frame_rate, codec.spec) == ("latents", 32, 75.0, CONTINUOUS)
+    audio = torch.from_numpy(reference_clip())[None, None]
+    encoded = codec.encode(audio)
+    assert torch.equal(encoded.array, codec.encode(audio).array)  # means: nothing is drawn
+    decoded = codec.decode(encoded)
+    # The decaying noise of the clip is not kept as a waveform; its tones are.
+    assert decoded.shape == audio.shape and float(si_sdr(decoded, audio)) > 6
 
 
 @pytest.mark.parametrize("name", PINNED)
