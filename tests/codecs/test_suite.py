@@ -253,10 +253,12 @@ def test_half_precision_is_another_fingerprint_and_still_encodes(
 
 @pytest.mark.parametrize("name", [name for name in WEIGHTED if name not in (*VARIATIONAL, "same")])
 def test_fewer_codebooks_are_the_first_of_all(name: str, specs: dict[str, str], codec: Codec) -> None:
-    fewer = load_codec(specs[name], num_codebooks=2)
+    # Codes that a beam chooses are chosen for their number.
+    nearest = {"beam": 1} if name == "solfa_codec" else {}
+    fewer, every = load_codec(specs[name], num_codebooks=2, **nearest), load_codec(specs[name], **nearest)
     audio = waveform(codec, 500)
-    assert fewer.num_codebooks == 2 and fewer.fingerprint != codec.fingerprint
-    assert torch.equal(fewer.encode(audio).array, codec.encode(audio).array[..., :2])
+    assert fewer.num_codebooks == 2 and fewer.fingerprint != every.fingerprint
+    assert torch.equal(fewer.encode(audio).array, every.encode(audio).array[..., :2])
     assert fewer.decode(fewer.encode(audio)).shape == audio.shape
     with pytest.raises(ConfigError, match=r"num_codebooks: expected .*found 99"):
         load_codec(specs[name], num_codebooks=99)

@@ -127,7 +127,7 @@ def test_the_experiment_is_a_codec_at_once(tones: Path, tmp_path: Path) -> None:
     solver.run()
     assert [clip.name for clip in listener.heard] == ["000-original", "000-decoded", "001-original", "001-decoded"]
 
-    codec = load_codec(tmp_path / "xp")
+    codec = load_codec(tmp_path / "xp", beam=1)  # as the network itself chooses codes
     original, decoded = (torch.as_tensor(clip.audio) for clip in listener.heard[:2])
     load_best(solver)
     expected = solver.codec.decode(solver.codec.encode(original[None]), original.shape[-1])
@@ -136,11 +136,11 @@ def test_the_experiment_is_a_codec_at_once(tones: Path, tmp_path: Path) -> None:
     assert decoded.shape == original.shape
 
     export_codec(tmp_path / "xp", tmp_path / "exported")
-    exported = load_codec(tmp_path / "exported", num_codebooks=2)
+    exported = load_codec(tmp_path / "exported", num_codebooks=2, beam=1)
     codes = codec.encode(original[None]).array
     assert torch.equal(exported.encode(original[None]).array, codes[..., :2])
     assert load_codec(exported.spec).fingerprint == exported.fingerprint
-    assert load_codec(tmp_path / "exported").fingerprint == codec.fingerprint
+    assert load_codec(tmp_path / "exported", beam=1).fingerprint == codec.fingerprint
 
 
 def test_checkpoint_holds_both_optimisers_and_the_balance(tones: Path, tmp_path: Path) -> None:
