@@ -34,6 +34,7 @@ TITLES = {
     "categorical-path": "categorical, linear path",
     "dml": "mixture",
     "dml-path": "mixture, linear path",
+    "dml-opening": "mixture, linear path, opening",
     "bytes": "coarse, then fine byte",
 }
 
@@ -49,8 +50,9 @@ class Contender:
 
     @property
     def kind(self) -> str:
-        has_path = isinstance(self.head, DmlHeadConfig) and self.head.prediction_order > 0
-        return self.head.kind + ("-path" if has_path else "")
+        if not isinstance(self.head, DmlHeadConfig) or not self.head.prediction_order:
+            return self.head.kind
+        return self.head.kind + ("-opening" if self.head.opening_samples else "-path")
 
     @property
     def name(self) -> str:
@@ -72,6 +74,7 @@ CONTENDERS = (
     *(Contender(grid, DmlHeadConfig(prediction_order=0)) for grid in (MULAW8, LINEAR8, LINEAR12, LINEAR16)),
 )
 OTHER_INPUTS = (
+    *(Contender(grid, DmlHeadConfig(opening_samples=4096)) for grid in (MULAW8, LINEAR16)),
     Contender(LINEAR16, DmlHeadConfig(prediction_order=0), reads_amplitude=True),
     Contender(MULAW8, DmlHeadConfig(prediction_order=0), reads_amplitude=True),
     Contender(MULAW8, CategoricalHeadConfig(), reads_amplitude=True),

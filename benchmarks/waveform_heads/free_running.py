@@ -49,12 +49,17 @@ class FreeRun:
 
 
 def continuations(recordings: Sequence[Recorded], num_clips: int, num_samples: int) -> Tensor:
-    """Cut the middle of the first recordings that are long enough, `[B, N]`."""
+    """Cut as many clips from the first recordings that are long enough, `[B, N]`: the middle of each, or several.
+
+    Several are at equal distances, and only cut where there are fewer recordings than clips.
+    """
     long_enough = [recording.audio for recording in recordings if len(recording.audio) >= num_samples]
     if not long_enough:
         raise ConfigError(f"expected held-out recordings of {num_samples} samples or more, found none; use --seconds")
-    starts = [(len(audio) - num_samples) // 2 for audio in long_enough[:num_clips]]
-    return torch.stack([audio[start : start + num_samples] for audio, start in zip(long_enough, starts, strict=False)])
+    each = math.ceil(num_clips / len(long_enough))
+    places = [(audio, place) for audio in long_enough for place in range(1, each + 1)][:num_clips]
+    starts = [(len(audio) - num_samples) * place // (each + 1) for audio, place in places]
+    return torch.stack([audio[start : start + num_samples] for (audio, _), start in zip(places, starts, strict=True)])
 
 
 @torch.no_grad()

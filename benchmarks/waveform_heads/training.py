@@ -15,7 +15,7 @@ from torch import Tensor
 from solfa.errors import ConfigError
 from solfa.files import replace_atomically
 from solfa.models import DmlHead, SashimiConfig
-from solfa.models.sashimi.own_draws import continue_freely, level_penalty
+from solfa.models.sashimi.own_draws import continue_freely, level_errors
 from solfa.solvers import OptimConfig, build_optimizer
 from solfa.solvers.optim import AdamW, Cosine, ParameterGroup, build_schedule
 
@@ -49,6 +49,8 @@ class Settings:
     """About so many of the excerpts are scored for each point."""
     free_running: float = 0.0
     """The weight of the levels that a mixture with a linear path expects in its own draws; 0 lets none run freely."""
+    power_weight: float = 3.0
+    """That of the powers among these levels, next to the spreads."""
 
     @property
     def backbone(self) -> SashimiConfig:
@@ -172,4 +174,5 @@ def own_levels(model: WaveformModel, seed: int, update: int, settings: Settings,
     with torch.no_grad():
         expected = model(real)[:, prompt_samples:]
     found = model(own)[:, prompt_samples:]
-    return level_penalty(head, found, expected, torch.ones(found.shape[:2], dtype=torch.bool)).mean()
+    errors = level_errors(head, found, expected, torch.ones(found.shape[:2], dtype=torch.bool))
+    return (errors.spread + settings.power_weight * errors.power).mean()

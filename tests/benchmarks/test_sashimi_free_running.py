@@ -41,8 +41,10 @@ def test_goals_are_relative_to_the_recordings() -> None:
 
 def test_clips_are_the_middles_of_recordings_that_are_long_enough() -> None:
     recordings = [Recorded("short", torch.zeros(5)), Recorded("a", torch.arange(9.0)), Recorded("b", torch.arange(6.0))]
-    assert continuations(recordings, 9, 6).tolist() == [[1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5]]
+    assert continuations(recordings, 2, 6).tolist() == [[1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5]]
     assert len(continuations(recordings, 1, 6)) == 1
+    long = Recorded("c", torch.arange(15.0))
+    assert continuations([recordings[1], long], 3, 6)[:, 0].tolist() == [1, 2, 3]
     with pytest.raises(ConfigError, match="10 samples"):
         continuations(recordings, 1, 10)
 

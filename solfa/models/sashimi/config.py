@@ -34,16 +34,17 @@ class DmlHeadConfig(Config):
     n_mixtures: PositiveInt = 10
     prediction_order: NonNegativeInt = 16
     """How many amplitudes a linear path leads from to the means; 0 has none, and the network finds the means alone."""
+    opening_samples: NonNegativeInt = 0
+    """How many first samples of a clip tell the network, for the rest of it, how loud it began; 0 does not tell."""
     moment_weight: NonNegativeFloat | None = None
     """How much training minds the mean and variance of the mixture besides its likelihood; None is 3 with a linear
     path. Without one there is none: amplitudes are not what such a mixture is about."""
 
     @model_validator(mode="after")
     def _check(self) -> "DmlHeadConfig":
-        if self.moment_weight and not self.prediction_order:
-            raise ValueError(
-                f"moment_weight: found {self.moment_weight:g} without a linear path; remove it, or set prediction_order"
-            )
+        for name in ("moment_weight", "opening_samples"):
+            if (found := getattr(self, name)) and not self.prediction_order:
+                raise ValueError(f"{name}: found {found:g} without a linear path; remove it, or set prediction_order")
         return self
 
     def build(self, grid: Grid) -> DmlHead:
@@ -55,7 +56,7 @@ class DmlHeadConfig(Config):
 
     def linear_path(self, grid: Grid, dim: int) -> LinearPath | None:
         """Build the linear path of a network that is `dim` wide; it is not fitted to any data yet."""
-        return LinearPath(grid, self.prediction_order, dim) if self.prediction_order else None
+        return LinearPath(grid, self.prediction_order, dim, self.opening_samples) if self.prediction_order else None
 
 
 HeadConfig = Annotated[CategoricalHeadConfig | DmlHeadConfig, Field(discriminator="kind")]
@@ -73,7 +74,10 @@ class SashimiModelConfig(SashimiConfig):
             return values
         read = dict(values)
         head = read.pop("output_head", None)
-        given = {name: read.pop(name, None) for name in ("n_mixtures", "prediction_order", "moment_weight")}
+        given = {
+            name: read.pop(name, None)
+            for name in ("n_mixtures", "prediction_order", "opening_samples", "moment_weight")
+        }
         given = {name: value for name, value in given.items() if value is not None}
         if head is None:
             head = CategoricalHeadConfig().kind

@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor, nn
 
+from solfa.models.sashimi.opening import Opening
 from solfa.ops.class_grid import Grid, MulawGrid
 from solfa.ops.linear_prediction import fit_prediction
 
@@ -42,7 +43,9 @@ class PastAmplitudes(NamedTuple):
     predictions: Float64[Tensor, "B N"]
     """The amplitude after each, as the fixed predictor sees it."""
     embedded: Float[Tensor, "B N D"]
-    """How wrong the prediction of each was, embedded."""
+    """How wrong the prediction of each was, embedded; and how loud the clip began, if that is read."""
+    opening: Int64[Tensor, "B 3"]
+    """What was heard of the beginning of each clip."""
 
 
 class LinearPath(nn.Module):
@@ -54,7 +57,7 @@ class LinearPath(nn.Module):
     whitening: Tensor
     error: Tensor
 
-    def __init__(self, grid: Grid, order: int, dim: int) -> None:
+    def __init__(self, grid: Grid, order: int, dim: int, opening_samples: int = 0) -> None:
         super().__init__()
         self.grid, self.order, self.dim = grid, order, dim
         with torch.device("cpu"):  # even where only the outline of a network is built
@@ -70,6 +73,7 @@ class LinearPath(nn.Module):
         self.turns = nn.Linear(dim, order)
         nn.init.zeros_(self.turns.weight)
         nn.init.zeros_(self.turns.bias)
+        self.opening = Opening(opening_samples, dim) if opening_samples else None
 
     def class_embedding(self) -> nn.Module:
         """Build what reads classes: a row for each, or for each coarse cell if there are more classes than cells."""
@@ -91,16 +95,24 @@ class LinearPath(nn.Module):
         self.error.copy_(fitted.error)
         projection.bias[-num_mixtures:] = fitted.log_levels
 
-    def read(self, inputs: Int64[Tensor, "B N"], past: Float[Tensor, "B K"]) -> PastAmplitudes:
-        """Read classes after the K amplitudes before them, the latest first."""
+    def read(
+        self, inputs: Int64[Tensor, "B N"], past: Float[Tensor, "B K"], opening: Int64[Tensor, "B 3"]
+    ) -> PastAmplitudes:
+        """Read classes after the K amplitudes before them, the latest first, and what was heard of the beginning."""
         known = torch.cat([past.flip(1), self.amplitudes[inputs]], dim=1)
         windows = known.unfold(1, self.order, 1).flip(-1)
         predictions = self.predict(windows)
         residuals = self.amplitudes[inputs].double() - predictions[:, :-1]
         cells = torch.bucketize(residuals, self.borders, right=True)
         # Nothing was predicted before the first amplitude of a clip.
-        cells = cells.masked_fill(inputs == self.grid.num_classes, COARSE.num_classes)
-        return PastAmplitudes(windows[:, 1:], predictions[:, 1:], self.residuals(cells))
+        is_start = inputs == self.grid.num_classes
+        cells = cells.masked_fill(is_start, COARSE.num_classes)
+        embedded = self.residuals(cells)
+        if self.opening is not None:
+            amplitudes = self.amplitudes[inputs].double()
+            levels, opening = self.opening.read(amplitudes, residuals, ~is_start, opening)
+            embedded = embedded + levels
+        return PastAmplitudes(windows[:, 1:], predictions[:, 1:], embedded, opening)
 
     def predict(self, windows: Float[Tensor, "B N K"]) -> Float64[Tensor, "B N"]:
         """Return a p: every product is exact, and they are added in their order."""

@@ -33,10 +33,12 @@ class SashimiState(NamedTuple):
     tier: TierState
     past: Float[Tensor, "B K"]
     """The last amplitudes, the latest first; none if there is no linear path."""
+    opening: Int64[Tensor, "B 3"]
+    """The energies and the number of the first samples (solfa/models/sashimi/opening.py), if anybody reads them."""
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "SashimiState":
         """Change every tensor, e.g. `state.map(Tensor.detach)` between the segments of truncated training."""
-        return SashimiState(self.tier.map(change), change(self.past))
+        return SashimiState(self.tier.map(change), change(self.past), change(self.opening))
 
 
 class SashimiConfig(Config):
@@ -132,7 +134,8 @@ class Sashimi(nn.Module):
         assert tier is not None
         # A copy, so that a few amplitudes do not keep a long segment in memory.
         past = self._silence(len(inputs)) if heard is None else heard.windows[:, -1].clone()
-        return self._outputs(x, heard), SashimiState(tier, past)
+        opening = self._unheard(len(inputs)) if heard is None else heard.opening
+        return self._outputs(x, heard), SashimiState(tier, past, opening)
 
     def step(self, inputs: Int64[Tensor, "B"], state: SashimiState) -> tuple[Float[Tensor, "B P"], SashimiState]:
         """Read one class by recurrence; many steps equal `forward_with_state`."""
@@ -141,7 +144,7 @@ class Sashimi(nn.Module):
 
     def initial_state(self, batch_size: int) -> SashimiState:
         """Return the state of a network that has read nothing."""
-        return SashimiState(self.tier.initial_state(batch_size), self._silence(batch_size))
+        return SashimiState(self.tier.initial_state(batch_size), self._silence(batch_size), self._unheard(batch_size))
 
     def start(self, batch_size: int) -> Int64[Tensor, "B"]:
         """Return the class to read before the first sample, which is not the class of any sample."""
@@ -162,13 +165,20 @@ class Sashimi(nn.Module):
         embedded: Tensor = self.embedding(inputs)
         if self.linear_path is None:
             return embedded, None
-        heard = self.linear_path.read(inputs, self._silence(len(inputs)) if state is None else state.past)
+        if state is None:
+            known = self._silence(len(inputs)), self._unheard(len(inputs))
+        else:
+            known = state.past, state.opening
+        heard = self.linear_path.read(inputs, *known)
         return embedded + heard.embedded, heard
 
     def _silence(self, batch_size: int) -> Float[Tensor, "B K"]:
         if self.linear_path is None:
             return self.projection.weight.new_zeros(batch_size, 0)
         return self.linear_path.silence(batch_size)
+
+    def _unheard(self, batch_size: int) -> Int64[Tensor, "B 3"]:
+        return torch.zeros(batch_size, 3, dtype=torch.int64, device=self.projection.weight.device)
 
     def _outputs(self, x: Float[Tensor, "B N D"], heard: PastAmplitudes | None) -> Float[Tensor, "B N P"]:
         # Likelihoods are differences between these numbers, so do not round them to bfloat16.

@@ -6,17 +6,22 @@ second every clip is as loud as every other, whatever it began with, and how lou
 updates also let the network continue the beginning of a recording by itself, and compare what it expects there with
 what it expects of the recording at the same time:
 
-    recording   |  read  |  read, teacher          level of a frame = log of the mean variance that the mixture
+    recording   |  read  |  read, teacher          spread of a frame = log of the mean variance that the mixture
     own draws   |  read  |  drawn, then read       expects of its samples, halved (a logarithm of amplitude)
+                                                   power of a longer frame = the same of variance plus squared mean
 
-    penalty of a recording = mean over frames of (level in own draws - level in the recording)^2
+    errors of a recording = means over frames of (level in own draws - level in the recording)^2
 
-The level in the recording is taken as given, as are the draws, so gradients only go through what is read. What the
-network can keep of the beginning, it learns to keep.
+The spread is about what is drawn, the power about what the predictor makes of it: a pole beyond the unit circle makes
+small draws loud. To shrink each sample by a ten-thousandth costs a likelihood next to nothing, and at 16 kHz it is 14
+dB in a second, so the network can learn to hold a level. The levels in the recording are taken as given, as are the
+draws, so gradients only go through what is read. What the network can keep of the beginning, it learns to keep; it
+helps that it reads how loud that was (solfa/models/sashimi/opening.py).
 """
 
 import copy
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Float32, Int64, Shaped
 from torch import Tensor
@@ -27,6 +32,24 @@ from solfa.models.sashimi.network import Sashimi
 
 FRAME = 64
 """Samples over which expected variances are averaged."""
+POWER_FRAME = 1024
+"""Samples over which expected powers are averaged: long enough for the waves of low tones."""
+
+
+class Levels(NamedTuple):
+    """Half the logarithms of what a mixture expects of whole frames."""
+
+    spread: Float32[Tensor, "B F"]
+    """The mean variance, in frames of `FRAME`."""
+    power: Float32[Tensor, "B G"]
+    """The mean power, in frames of `POWER_FRAME`; one frame of everything if there is less."""
+
+
+class LevelErrors(NamedTuple):
+    """Mean squares of differences between levels, for each recording."""
+
+    spread: Float32[Tensor, "B"]
+    power: Float32[Tensor, "B"]
 
 
 def continue_freely(
@@ -42,22 +65,31 @@ def continue_freely(
     return drawn.clone().to(classes.device)
 
 
-def frame_levels(head: DmlHead, outputs: Float[Tensor, "B N P"]) -> Float32[Tensor, "B F"]:
-    """Return half the logarithm of the mean expected variance of every whole frame."""
-    variance = head.expected(outputs).variance
-    return _frames(variance).mean(dim=-1).log() / 2
+def expected_levels(head: DmlHead, outputs: Float[Tensor, "B N P"]) -> Levels:
+    """Return the levels of every whole frame."""
+    mean, variance = head.expected(outputs)
+    frames = _frames(variance, FRAME), _frames(mean.square() + variance, POWER_FRAME)
+    return Levels(*(frame.mean(dim=-1).log() / 2 for frame in frames))
 
 
-def level_penalty(
+def level_errors(
     head: DmlHead, own: Float[Tensor, "B N P"], real: Float[Tensor, "B N P"], mask: Bool[Tensor, "B N"]
-) -> Float32[Tensor, "B"]:
+) -> LevelErrors:
     """Score how far the levels in own draws are from those in each recording, over frames that the mask keeps whole."""
-    differences = frame_levels(head, own) - frame_levels(head, real).detach()
-    kept = _frames(mask).all(dim=-1)
-    return differences.square().masked_fill(~kept, 0).sum(dim=1) / kept.sum(dim=1).clamp(min=1)
+    found, wanted = expected_levels(head, own), expected_levels(head, real)
+    kept = _frames(mask, FRAME).all(dim=-1), _frames(mask, POWER_FRAME).all(dim=-1)
+    return LevelErrors(*map(_mean_square, found, wanted, kept))
 
 
-def _frames(values: Shaped[Tensor, "B N"]) -> Shaped[Tensor, "B F n"]:
+def _mean_square(
+    found: Float32[Tensor, "B F"], wanted: Float32[Tensor, "B F"], kept: Bool[Tensor, "B F"]
+) -> Float32[Tensor, "B"]:
+    squares = (found - wanted.detach()).square().masked_fill(~kept, 0)
+    return squares.sum(dim=1) / kept.sum(dim=1).clamp(min=1)
+
+
+def _frames(values: Shaped[Tensor, "B N"], size: int) -> Shaped[Tensor, "B F n"]:
     """Cut what belongs to samples into whole frames; what is left over at the end is left out."""
-    num_frames = values.shape[1] // FRAME
-    return values[:, : num_frames * FRAME].reshape(len(values), num_frames, FRAME)
+    size = min(size, values.shape[1])
+    num_frames = values.shape[1] // size
+    return values[:, : num_frames * size].reshape(len(values), num_frames, size)

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from solfa.config import Config
@@ -32,7 +32,7 @@ from solfa.models.sashimi.config import SashimiModelConfig
 from solfa.models.sashimi.generation import WaveformSampling
 from solfa.models.sashimi.heads import DmlHead
 from solfa.models.sashimi.network import Sashimi, SashimiState, previous_classes
-from solfa.models.sashimi.own_draws import FRAME, continue_freely, level_penalty
+from solfa.models.sashimi.own_draws import FRAME, continue_freely, level_errors
 from solfa.models.sashimi.state_spaces import load_state_spaces
 from solfa.ops.class_grid import Grid
 from solfa.solvers.config import SolverConfig, StageConfig
@@ -63,7 +63,9 @@ class FreeRunning(Config):
     """Which updates also teach a mixture to keep its loudness when it hears nothing but itself."""
 
     weight: PositiveFloat = 1.0
-    """Of the penalty (solfa/models/sashimi/own_draws.py), next to the nats of a sample."""
+    """Of the errors of spreads (solfa/models/sashimi/own_draws.py), next to the nats of a sample."""
+    power_weight: NonNegativeFloat = 3.0
+    """Of the errors of powers, next to the errors of spreads; 0 does not mind them."""
     every: PositiveInt = 4
     """Updates from one that does to the next."""
     after: NonNegativeInt = 50
@@ -157,7 +159,7 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         state: SashimiState | None = None
         totals: dict[str, Tensor] = {}
         if self.is_training and self._runs_freely():
-            metrics["own_level_error"] = self._run_freely(batch, share)
+            metrics.update(self._run_freely(batch, share))
         for number, piece in enumerate(pieces, 1):
             is_last = number == len(pieces)
             with unsynchronised(self.fabric, [] if is_last else [self.model]):
@@ -251,7 +253,7 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
         done = (self.epoch - 1) * self.cfg.optim.updates_per_epoch + self.num_updates
         return done >= settings.after and done % settings.every == 0
 
-    def _run_freely(self, batch: Batch, share: float) -> Tensor:
+    def _run_freely(self, batch: Batch, share: float) -> Metrics:
         """Continue the beginnings of all rows, and accumulate the gradient of what the levels in them miss."""
         settings, head = self.cfg.free_running, self.head
         assert settings is not None and isinstance(head, DmlHead)
@@ -272,10 +274,12 @@ class SashimiSolver(StandardSolver[SashimiSolverConfig]):
                 real, _ = self._read(previous_classes(classes, self.network.start(len(classes))), None, False)
             outputs, _ = self._read(previous_classes(own, self.network.start(len(own))), None, False)
             drawn = slice(None), slice(prompt_samples, None)
-            penalties = level_penalty(head, outputs[drawn], real[drawn], mask[drawn])
+            errors = level_errors(head, outputs[drawn], real[drawn], mask[drawn])
+            penalties = errors.spread + settings.power_weight * errors.power
             # Each row counts as much as its samples do in the likelihood, whichever process has it.
             self._descend(settings.weight * (penalties * batch.mask.sum(dim=1)).sum() * share, is_last=False)
-        return penalties.detach().mean().sqrt()
+        spread, power = (error.detach().mean().sqrt() for error in errors)
+        return {"own_level_error": spread, "own_power_error": power}
 
     def _descend(self, loss: Tensor, is_last: bool) -> Tensor | None:
         """Accumulate gradients, and take the step with the last piece."""

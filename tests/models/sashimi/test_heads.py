@@ -286,7 +286,8 @@ def test_the_penalty_is_finite_in_digital_silence(bits: int) -> None:
     assert bool(gradient.isfinite().all())
 
 
-def test_a_weight_of_moments_without_a_linear_path_is_refused() -> None:
-    values = {"output_head": {"kind": "dml", "prediction_order": 0, "moment_weight": 0.5}}
-    with pytest.raises(ConfigError, match=r"moment_weight: found 0\.5 without a linear path"):
+@pytest.mark.parametrize(("name", "value"), [("moment_weight", 0.5), ("opening_samples", 100)])
+def test_what_needs_a_linear_path_is_refused_without_one(name: str, value: float) -> None:
+    values = {"output_head": {"kind": "dml", "prediction_order": 0, name: value}}
+    with pytest.raises(ConfigError, match=rf"{name}: found {value:g} without a linear path"):
         parse_config(WithHead, values, "test")

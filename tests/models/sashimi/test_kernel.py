@@ -34,6 +34,7 @@ KINDS = {
     "dml": (DmlHeadConfig(n_mixtures=3, prediction_order=0), MulawGrid(bits=6)),
     "dml with a path": (DmlHeadConfig(n_mixtures=3, prediction_order=5), MulawGrid(bits=6)),
     "dml with a path, 9 bits": (DmlHeadConfig(n_mixtures=3, prediction_order=16), LinearGrid(bits=9)),
+    "dml with an opening": (DmlHeadConfig(n_mixtures=3, prediction_order=5, opening_samples=20), LinearGrid(bits=6)),
 }
 HEADS: dict[str, OutputHead] = {name: config.build(grid) for name, (config, grid) in KINDS.items()}
 every_head = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
@@ -103,6 +104,22 @@ def test_steps_read_residuals_in_the_cells_that_the_network_reads_them_in(kind: 
 
 
 @pytest.mark.usefixtures("kernels")
+@torch.no_grad()
+def test_steps_hear_the_beginning_in_the_cells_that_the_network_hears_it_in() -> None:
+    head = HEADS["dml with an opening"]
+    model = make_model(head)
+    path = model.linear_path
+    assert path is not None and path.opening is not None
+    loudness = torch.linspace(0, 1, 60)[:, None]
+    classes = (head.num_classes / 2 + loudness * (head.num_classes / 2 - 1) * torch.randn(60, 40).clamp(-1, 1)).long()
+    for rows in (path.opening.amplitudes, path.opening.residuals):
+        rows.weight.mul_(torch.linspace(1, 100, len(rows.weight))[:, None])
+    inputs = previous_classes(classes, model.start(60))
+    assert len(path.read(inputs, path.silence(60), torch.zeros(60, 3, dtype=torch.int64)).opening.unique(dim=0)) > 30
+    assert (stepped(make_stepper(model, head, 60), inputs) - model(inputs)).abs().max() < 1e-4
+
+
+@pytest.mark.usefixtures("kernels")
 @every_head
 @torch.no_grad()
 def test_nothing_drifts_over_thousands_of_steps(head: OutputHead) -> None:
@@ -150,7 +167,12 @@ def test_outputs_far_from_any_training_still_have_finite_log_probs(head: OutputH
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize(
     ("kind", "variant"),
-    [("categorical", "plain"), ("categorical", "unet"), ("dml with a path", "odd widths")],
+    [
+        ("categorical", "plain"),
+        ("categorical", "unet"),
+        ("dml with a path", "odd widths"),
+        ("dml with an opening", "plain"),
+    ],
 )
 @torch.no_grad()
 def test_a_prompt_read_by_convolution_is_handed_over_at_every_phase(kind: str, variant: str) -> None:

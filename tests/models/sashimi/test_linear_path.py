@@ -74,7 +74,7 @@ def test_it_is_its_definition(codec: WaveformCodec) -> None:
     model, inputs = make_model(codec), make_inputs(codec, 1, 40)
     path = model.linear_path
     assert path is not None
-    heard = path.read(inputs, path.silence(1))
+    heard = path.read(inputs, path.silence(1), torch.zeros(1, 3, dtype=torch.int64))
     cells, predictions = cells_slowly(model, inputs[0].tolist(), COARSE.borders().tolist())
     assert len(set(cells)) > 10
     # Equal, not nearly so: another cell would be another row.
@@ -160,7 +160,7 @@ def test_a_new_network_predicts_what_the_fixed_predictor_does_and_as_widely_as_i
     nn.init.zeros_(model.projection.weight)
     inputs = codec.grid.to_classes(audio)
     _, means, log_scales = head.mixture(model(inputs))
-    expected = path.read(inputs, path.silence(1)).predictions.clamp(-1, 1).float()
+    expected = path.read(inputs, path.silence(1), torch.zeros(1, 3, dtype=torch.int64)).predictions.clamp(-1, 1).float()
     assert torch.equal(means, expected[..., None].expand_as(means))
     assert log_scales[0, 0].exp().min() < float(path.error) < log_scales[0, 0].exp().max()
 

@@ -13,7 +13,7 @@ from solfa.generate.waveform_model import build_sashimi
 from solfa.models.sashimi.config import SashimiModelConfig
 from solfa.models.sashimi.heads import DmlHead
 from solfa.models.sashimi.network import Sashimi, previous_classes
-from solfa.models.sashimi.own_draws import FRAME, continue_freely, frame_levels, level_penalty
+from solfa.models.sashimi.own_draws import FRAME, POWER_FRAME, continue_freely, expected_levels, level_errors
 
 CODEC = WaveformCodec(LinearOptions(bits=12, sample_rate=8000))
 M, PROMPT = 3, 40
@@ -56,7 +56,7 @@ def test_levels_are_logarithms_of_the_spread_that_is_expected(options: LinearOpt
     outputs[..., -M:] = math.log(0.02)
     outputs[1, :FRAME, -M:] = math.log(0.2)
     outputs[1, FRAME : FRAME + FRAME // 2, -M:] = math.log(0.04)
-    found = frame_levels(head, outputs)
+    found = expected_levels(head, outputs).spread
     # A logistic distribution has a standard deviation of pi / sqrt(3) scales; with half a frame twice as wide, the mean
     # of the squares is 2.5 times as large.
     spread = math.log(math.pi / math.sqrt(3))
@@ -64,7 +64,7 @@ def test_levels_are_logarithms_of_the_spread_that_is_expected(options: LinearOpt
     assert torch.allclose(found, expected, atol=2e-3)
 
 
-def test_the_penalty_is_the_mean_square_of_differences_over_whole_frames() -> None:
+def test_errors_are_mean_squares_of_differences_over_whole_frames() -> None:
     _, head = make_model()
     own, real = torch.zeros(2, 3 * FRAME, 3 * M), torch.zeros(2, 3 * FRAME, 3 * M)
     own[..., -M:], real[..., -M:] = math.log(0.04), math.log(0.02)
@@ -72,19 +72,40 @@ def test_the_penalty_is_the_mean_square_of_differences_over_whole_frames() -> No
     own[1, 2 * FRAME :, -M:] = math.log(0.5)
     mask = torch.ones(2, 3 * FRAME, dtype=torch.bool)
     mask[1, 3 * FRAME - 1] = False
-    assert float(level_penalty(head, own, real, torch.ones_like(mask))[1]) > 1
+    assert float(level_errors(head, own, real, torch.ones_like(mask)).spread[1]) > 1
     own[0, :FRAME, -M:] = math.log(0.02)
-    found = level_penalty(head, own, real, mask)
+    found = level_errors(head, own, real, mask).spread
     assert found.tolist() == pytest.approx([math.log(2) ** 2 * 2 / 3, math.log(2) ** 2], rel=1e-2)
     mask[1] = False
-    assert level_penalty(head, own, real, mask)[1] == 0
+    assert all(errors[1] == 0 for errors in level_errors(head, own, real, mask))
+
+
+@torch.no_grad()
+def test_powers_are_those_of_the_expected_amplitudes_and_their_spread() -> None:
+    _, head = make_model()
+    own = torch.zeros(1, 2 * POWER_FRAME + 5, 3 * M)
+    own[..., -M:] = math.log(0.02)
+    own[:, :POWER_FRAME, M : 2 * M] = 0.3
+    variance = 0.02**2 * math.pi**2 / 3
+    expected = [math.log(0.3**2 + variance) / 2, math.log(variance) / 2]
+    assert expected_levels(head, own).power[0].tolist() == pytest.approx(expected, abs=1e-3)
+    real, mask = own.clone(), torch.ones(own.shape[:2], dtype=torch.bool)
+    real[:, :POWER_FRAME, M : 2 * M] = 0.15
+    errors = level_errors(head, own, real, mask)
+    assert float(errors.power) == pytest.approx((expected[0] - math.log(0.15**2 + variance) / 2) ** 2 / 2, rel=1e-2)
+    assert float(errors.spread) < 1e-6
+
+
+def test_what_is_shorter_than_a_frame_of_power_is_one_frame() -> None:
+    _, head = make_model()
+    assert expected_levels(head, torch.zeros(2, 3 * FRAME, 3 * M)).power.shape == (2, 1)
 
 
 def test_recordings_are_taken_as_given() -> None:
     _, head = make_model()
     own, real = torch.randn(2, 1, FRAME, 3 * M).unbind(0)
     own, real = own.requires_grad_(), real.requires_grad_()
-    level_penalty(head, own, real, torch.ones(1, FRAME, dtype=torch.bool)).sum().backward()  # type: ignore[no-untyped-call]
+    torch.stack(level_errors(head, own, real, torch.ones(1, FRAME, dtype=torch.bool))).sum().backward()  # type: ignore[no-untyped-call]
     assert real.grad is None and own.grad is not None and own.grad.abs().sum() > 0
 
 
@@ -99,7 +120,7 @@ def test_descending_it_brings_the_level_of_own_draws_to_that_of_the_recordings()
     found = []
     for update in range(15):
         own = continue_freely(model, head, classes, PROMPT, [4 * update + clip for clip in range(4)])
-        penalty = level_penalty(head, model(previous_classes(own, model.start(4)))[:, PROMPT:], real, mask).mean()
+        penalty = level_errors(head, model(previous_classes(own, model.start(4)))[:, PROMPT:], real, mask).spread.mean()
         optimizer.zero_grad()
         penalty.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

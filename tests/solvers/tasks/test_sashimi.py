@@ -139,20 +139,23 @@ def test_free_running_changes_the_gradient_and_not_the_loss_that_is_reported(tmp
     codec = WaveformCodec(MulawOptions(bits=BITS, sample_rate=RATE))
     long = store_tones(tmp_path / "long.solfa", codec, shortest=200)
     found = {}
-    for name, settings in (("none", None), ("now", {"after": 0}), ("later", {"after": 1})):
+    cases = {"none": None, "now": {"after": 0}, "later": {"after": 1}, "spreads alone": {"after": 0, "power_weight": 0}}
+    for name, settings in cases.items():
         changes = {"model__output_head": "dml", "dataset__segment_seconds": 0.15, "optim__epochs": 1}
         values = sashimi_values(long, **changes, optim__updates_per_epoch=1, free_running=settings)
         found[name] = solver_of(tmp_path / name, values).run_stage("train")
     assert found["none"]["loss"] == found["now"]["loss"] == found["later"]["loss"]
     assert found["none"]["grad_norm"] == found["later"]["grad_norm"] != found["now"]["grad_norm"]
-    assert found["now"]["own_level_error"] > 0 and "own_level_error" not in found["later"]
+    for metric in ("own_level_error", "own_power_error"):
+        assert found["now"][metric] > 0 and metric not in found["later"]
+    assert found["now"]["grad_norm"] != found["spreads alone"]["grad_norm"] != found["none"]["grad_norm"]
 
 
 def test_a_run_with_free_running_resumes_to_the_bit(tmp_path: Path) -> None:
     codec = WaveformCodec(MulawOptions(bits=BITS, sample_rate=RATE))
     long = store_tones(tmp_path / "long.solfa", codec, shortest=200)
     changes = {"model__output_head": "dml", "dataset__segment_seconds": 0.15, "checkpoint__minutes": 1e-9}
-    values = sashimi_values(long, **changes, free_running={"after": 1, "every": 2})
+    values = sashimi_values(long, **changes, model__opening_samples=50, free_running={"after": 1, "every": 2})
     check_resume(tmp_path, lambda folder, watcher: solver_of(folder, values, watcher), 4)
 
 
@@ -330,7 +333,9 @@ def test_a_head_is_written_as_its_name_and_its_number_of_components() -> None:
     stored = parse_config(SashimiModelConfig, {"output_head": "dml", "n_mixtures": 4}, "model").model_dump()
     assert head(**stored) == DmlHeadConfig(n_mixtures=4)
     assert head(output_head="dml", moment_weight=0.5) == DmlHeadConfig(moment_weight=0.5)
-    for name in ("n_mixtures", "prediction_order", "moment_weight"):
+    assert head(output_head="dml", opening_samples=None).opening_samples == 0
+    assert head(output_head="dml", opening_samples=99) == DmlHeadConfig(opening_samples=99)
+    for name in ("n_mixtures", "prediction_order", "opening_samples", "moment_weight"):
         with pytest.raises(ConfigError, match=rf"{name}: .*4.*categorical"):
             head(**{name: 4})
     with pytest.raises(ConfigError, match=r"output_head\.kind: .*, found 'dmll', did you mean 'dml'"):

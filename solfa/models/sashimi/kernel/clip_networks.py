@@ -13,6 +13,7 @@ from solfa.models.sashimi.kernel import structures
 from solfa.models.sashimi.kernel.packed_weights import pack_layers, pack_linear, pack_rows, pack_state
 from solfa.models.sashimi.linear_path import LARGEST_LOG_SCALE, LinearPath
 from solfa.models.sashimi.network import Sashimi, SashimiState
+from solfa.models.sashimi.opening import UNIT, Opening
 from solfa.nn.kernels.memory_block import block_of, joined
 from solfa.nn.sashimi_blocks import SsmLayer, Tier, TierState
 from solfa.ops import logistic_mixture
@@ -47,6 +48,16 @@ class PackedPath(NamedTuple):
     residuals: Tensor
     whitening: Tensor
     error: float
+    opening: "PackedOpening | None"
+
+
+class PackedOpening(NamedTuple):
+    """What reading the level of the first samples takes."""
+
+    num_samples: int
+    borders: Tensor
+    amplitude_levels: Tensor
+    residual_levels: Tensor
 
 
 def tiers_of(model: Sashimi) -> list[Tier]:
@@ -99,7 +110,13 @@ def _pack_path(path: LinearPath) -> PackedPath:
         pack_rows(path.residuals.weight),
         path.whitening.T.contiguous().clone(),
         float(path.error),
+        None if path.opening is None else _pack_opening(path.opening),
     )
+
+
+def _pack_opening(opening: Opening) -> PackedOpening:
+    rows = (pack_rows(levels.weight) for levels in (opening.amplitudes, opening.residuals))
+    return PackedOpening(opening.num_samples, opening.borders.clone(), *rows)
 
 
 def grid_of(head: OutputHead) -> structures.Grid:
@@ -129,6 +146,7 @@ class ThreadClips:
         order = 0 if model.linear_path is None else model.linear_path.order
         many = structures.padded(num_outputs + order)
         self._past = torch.zeros(num_clips, order)
+        self._opening = torch.zeros(num_clips, 3, dtype=torch.int64)
         self.network = structures.Network(
             *(num_clips, len(self._modules), model.num_classes, num_outputs, many, self._tiers),
             *(weights.embedding, weights.norm, weights.projection),
@@ -142,10 +160,17 @@ class ThreadClips:
         if path is None:
             return structures.Path()
         self._buffers.append(torch.zeros(self.num_clips, dtype=torch.float64))
-        return structures.Path(
-            *(len(path.coefficients), len(path.borders), *(part.data_ptr() for part in path[:-1])),
+        made = structures.Path(
+            *(len(path.coefficients), len(path.borders), *(part.data_ptr() for part in path[:5])),
             *(path.error, LARGEST_LOG_SCALE, self._past.data_ptr(), self._buffers[-1].data_ptr()),
         )
+        if (opening := path.opening) is not None:
+            made.opening_samples, made.num_level_borders = opening.num_samples, len(opening.borders)
+            made.opening_unit, made.level_borders = UNIT, opening.borders.data_ptr()
+            made.amplitude_levels = opening.amplitude_levels.data_ptr()
+            made.residual_levels = opening.residual_levels.data_ptr()
+            made.opening = self._opening.data_ptr()
+        return made
 
     def _floats(self, *shape: int) -> int:
         self._buffers.append(torch.zeros(shape))
@@ -170,6 +195,7 @@ class ThreadClips:
     def load(self, state: SashimiState, clips: slice) -> None:
         """Load the state of some clips."""
         self._past.copy_(state.past[clips])
+        self._opening.copy_(state.opening[clips])
         self._load_tiers(state.tier, clips)
 
     def _load_tiers(self, state: TierState, clips: slice) -> None:

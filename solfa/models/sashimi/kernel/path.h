@@ -9,8 +9,14 @@ typedef struct {
     const float *residuals;  /* [cell][padded], and one row more for the start of a clip */
     const float *whitening;  /* [amplitude][number]: transposed */
     float error, largest_log_scale;
-    float *past;         /* [clip][order], the latest first */
-    double *predictions; /* [clip] */
+    float *past;             /* [clip][order], the latest first */
+    double *predictions;     /* [clip] */
+    int64_t opening_samples; /* 0: how loud a clip began is not read */
+    int64_t num_level_borders;
+    double opening_unit; /* what amplitude 1 is rounded to */
+    const double *level_borders;
+    const float *amplitude_levels, *residual_levels; /* [cell][padded], and one row more: nothing was heard yet */
+    int64_t *opening;                                /* [clip][energy of amplitudes, of residuals, count] */
 } Path;
 
 /* Coefficients and amplitudes are float32, so every product is exact: fused or not, the sum is the network's to the bit,
@@ -39,15 +45,45 @@ static void predict(const Path *path, int64_t clip) {
 COUNT_BORDERS(count_borders, double)
 COUNT_BORDERS(count_float_borders, float)
 
-/* Add the embedding of the residual to that of the class, and remember the amplitude. */
+static int64_t energy_of(const Path *path, double value) {
+    int64_t whole = (int64_t)nearbyint(fmin(fmax(value, -1.0), 1.0) * path->opening_unit);
+    return whole * whole;
+}
+
+static int64_t level_cell(const Path *path, int64_t energy, int64_t count) {
+    if (!count)
+        return path->num_level_borders + 1;
+    return count_borders(path->level_borders, path->num_level_borders, (double)energy / (double)count);
+}
+
+/* Hear one of the first samples. Energies are integers, so that the network finds the same cells. */
+static void hear_opening(const Path *path, int64_t *heard, double amplitude, double residual) {
+    if (heard[2] == path->opening_samples)
+        return;
+    heard[0] += energy_of(path, amplitude);
+    heard[1] += energy_of(path, residual);
+    heard[2]++;
+}
+
+/* Add the embeddings of the residual and of the beginning to that of the class, and remember the amplitude. */
 static void read_amplitude(const Path *path, int64_t clip, int64_t class, int64_t num_classes, float *x,
                            int64_t padded) {
     double residual = (double)path->amplitudes[class] - path->predictions[clip];
     int64_t cell = class == num_classes ? path->num_borders + 1
                                         : count_borders(path->borders, path->num_borders, residual);
     const float *row = path->residuals + cell * padded;
-    for (int64_t i = 0; i < padded; i += LANES)
-        store(x + i, load(x + i) + load(row + i));
+    if (path->opening_samples) {
+        int64_t *heard = path->opening + 3 * clip;
+        if (class != num_classes)
+            hear_opening(path, heard, path->amplitudes[class], residual);
+        const float *loudness = path->amplitude_levels + level_cell(path, heard[0], heard[2]) * padded;
+        const float *roughness = path->residual_levels + level_cell(path, heard[1], heard[2]) * padded;
+        for (int64_t i = 0; i < padded; i += LANES)
+            store(x + i, load(x + i) + (load(row + i) + (load(loudness + i) + load(roughness + i))));
+    } else {
+        for (int64_t i = 0; i < padded; i += LANES)
+            store(x + i, load(x + i) + load(row + i));
+    }
     float *past = path->past + clip * path->order;
     memmove(past + 1, past, (path->order - 1) * sizeof(float));
     past[0] = path->amplitudes[class];

@@ -38,6 +38,9 @@ class Path(ctypes.Structure):
         *((name, _floats) for name in ("coefficients", "borders", "amplitudes", "residuals", "whitening")),
         *((name, ctypes.c_float) for name in ("error", "largest_log_scale")),
         *((name, _floats) for name in ("past", "predictions")),
+        *((name, _int) for name in ("opening_samples", "num_level_borders")),
+        ("opening_unit", ctypes.c_double),
+        *((name, _floats) for name in ("level_borders", "amplitude_levels", "residual_levels", "opening")),
     )
 
 
