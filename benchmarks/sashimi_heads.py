@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--lr", type=float, default=4e-3)
     made.add_argument("--dynamics-lr", type=float, default=1e-3)
     made.add_argument("--free-running", type=float, default=0.0, help="weight of the levels in own draws, e.g. 1")
-    made.add_argument("--power-weight", type=float, default=3.0, help="of powers among the levels in own draws")
+    made.add_argument("--power-weight", type=float, default=0.0, help="of powers among the levels in own draws")
     made.add_argument("--excerpts", type=int, default=4, help="of a held-out recording")
     return made
 

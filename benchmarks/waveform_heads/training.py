@@ -49,7 +49,7 @@ class Settings:
     """About so many of the excerpts are scored for each point."""
     free_running: float = 0.0
     """The weight of the levels that a mixture with a linear path expects in its own draws; 0 lets none run freely."""
-    power_weight: float = 3.0
+    power_weight: float = 0.0
     """That of the powers among these levels, next to the spreads."""
 
     @property

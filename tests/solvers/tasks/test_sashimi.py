@@ -139,7 +139,7 @@ def test_free_running_changes_the_gradient_and_not_the_loss_that_is_reported(tmp
     codec = WaveformCodec(MulawOptions(bits=BITS, sample_rate=RATE))
     long = store_tones(tmp_path / "long.solfa", codec, shortest=200)
     found = {}
-    cases = {"none": None, "now": {"after": 0}, "later": {"after": 1}, "spreads alone": {"after": 0, "power_weight": 0}}
+    cases = {"none": None, "now": {"after": 0}, "later": {"after": 1}, "powers, too": {"after": 0, "power_weight": 3}}
     for name, settings in cases.items():
         changes = {"model__output_head": "dml", "dataset__segment_seconds": 0.15, "optim__epochs": 1}
         values = sashimi_values(long, **changes, optim__updates_per_epoch=1, free_running=settings)
@@ -148,7 +148,7 @@ def test_free_running_changes_the_gradient_and_not_the_loss_that_is_reported(tmp
     assert found["none"]["grad_norm"] == found["later"]["grad_norm"] != found["now"]["grad_norm"]
     for metric in ("own_level_error", "own_power_error"):
         assert found["now"][metric] > 0 and metric not in found["later"]
-    assert found["now"]["grad_norm"] != found["spreads alone"]["grad_norm"] != found["none"]["grad_norm"]
+    assert found["now"]["grad_norm"] != found["powers, too"]["grad_norm"] != found["none"]["grad_norm"]
 
 
 def test_a_run_with_free_running_resumes_to_the_bit(tmp_path: Path) -> None:
