@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor, nn
 
-from solfa.models.sashimi.opening import Opening
+from solfa.models.sashimi.opening_levels import Opening
 from solfa.ops.class_grid import Grid, MulawGrid
 from solfa.ops.linear_prediction import fit_prediction
 

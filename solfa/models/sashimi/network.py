@@ -34,7 +34,7 @@ class SashimiState(NamedTuple):
     past: Float[Tensor, "B K"]
     """The last amplitudes, the latest first; none if there is no linear path."""
     opening: Int64[Tensor, "B 3"]
-    """The energies and the number of the first samples (solfa/models/sashimi/opening.py), if anybody reads them."""
+    """Energies and number of the first samples (solfa/models/sashimi/opening_levels.py), if anybody reads them."""
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "SashimiState":
         """Change every tensor, e.g. `state.map(Tensor.detach)` between the segments of truncated training."""

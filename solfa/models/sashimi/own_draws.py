@@ -16,7 +16,7 @@ The spread is about what is drawn, the power about what the predictor makes of i
 small draws loud. To shrink each sample by a ten-thousandth costs a likelihood next to nothing, and at 16 kHz it is 14
 dB in a second, so the network can learn to hold a level. The levels in the recording are taken as given, as are the
 draws, so gradients only go through what is read. What the network can keep of the beginning, it learns to keep; it
-helps that it reads how loud that was (solfa/models/sashimi/opening.py).
+helps that it reads how loud that was (solfa/models/sashimi/opening_levels.py).
 """
 
 import copy

@@ -13,7 +13,7 @@ from solfa.models.sashimi.kernel import structures
 from solfa.models.sashimi.kernel.packed_weights import pack_layers, pack_linear, pack_rows, pack_state
 from solfa.models.sashimi.linear_path import LARGEST_LOG_SCALE, LinearPath
 from solfa.models.sashimi.network import Sashimi, SashimiState
-from solfa.models.sashimi.opening import UNIT, Opening
+from solfa.models.sashimi.opening_levels import UNIT, Opening
 from solfa.nn.kernels.memory_block import block_of, joined
 from solfa.nn.sashimi_blocks import SsmLayer, Tier, TierState
 from solfa.ops import logistic_mixture

@@ -10,7 +10,7 @@ from solfa.codecs.families.quantized import WaveformCodec
 from solfa.generate.waveform_model import build_sashimi
 from solfa.models.sashimi.config import SashimiModelConfig
 from solfa.models.sashimi.network import Sashimi, previous_classes
-from solfa.models.sashimi.opening import DECIBELS, UNIT, Opening
+from solfa.models.sashimi.opening_levels import DECIBELS, UNIT, Opening
 
 CODEC = WaveformCodec(LinearOptions(bits=12, sample_rate=8000))
 P, DIM = 6, 4
