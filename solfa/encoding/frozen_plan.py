@@ -24,6 +24,7 @@ from solfa.files.crash_points import crash_point
 from solfa.files.printable_names import unescape_path
 from solfa.files.stores.place import Place, is_url, store_at
 from solfa.store.layout import committed_shards, plan_parts
+from solfa.store.plain_columns import batch_of_rows
 from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, list_shards, write_plan_part
 from solfa.store.retries import retryable
 from solfa.store.schema import ArraySpec
@@ -190,7 +191,7 @@ def _spool_clips(
                     break
                 clips += clips_to_plan(recording, info)
             rows = [clip.as_row() for clip in clips]
-            writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA))
+            writer.write_batch(batch_of_rows(rows, PLAN_SCHEMA))
             seconds += [clip.num_samples / sample_rate for clip in clips]
     return np.array(seconds, np.float64)
 
