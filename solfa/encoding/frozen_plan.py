@@ -25,7 +25,8 @@ from solfa.files.printable_names import unescape_path
 from solfa.files.stores.place import Place, is_url, store_at
 from solfa.store.layout import committed_shards, plan_parts
 from solfa.store.plain_columns import batch_of_rows
-from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, list_shards, write_plan_part
+from solfa.store.plan_file import PLAN_SCHEMA, iterate_plan_columns, list_shards, write_plan_part
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.retries import retryable
 from solfa.store.schema import ArraySpec
 

@@ -30,7 +30,7 @@ from solfa.store.column_numbers import numbers_of
 from solfa.store.landmark_file import ClipLandmarks, create_landmarks
 from solfa.store.layout import commit_key, content_name, file_record, read_commit
 from solfa.store.plain_columns import column, list_column, number_column, table_of_rows
-from solfa.store.plan_file import PlannedClip, metadata_text
+from solfa.store.planned_clip import PlannedClip, metadata_text
 from solfa.store.requests import Requests
 from solfa.store.schema import (
     BYTES_PER_BATCH,

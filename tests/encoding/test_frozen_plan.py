@@ -10,7 +10,8 @@ import solfa
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info
 from solfa.errors import StoreError
 from solfa.store.layout import create_info
-from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, write_plan_part
+from solfa.store.plan_file import PLAN_SCHEMA, write_plan_part
+from solfa.store.planned_clip import PlannedClip
 from tests.conftest import write_tone
 
 CODEC = "mulaw:bits=8,sample_rate=8000"

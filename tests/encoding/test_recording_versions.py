@@ -12,7 +12,8 @@ from solfa.encoding.recording_versions import (
     has_changed,
     planned_versions,
 )
-from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, write_plan_part
+from solfa.store.plan_file import PLAN_SCHEMA, write_plan_part
+from solfa.store.planned_clip import PlannedClip
 
 
 def test_recordings_are_compared_by_key_size_and_time() -> None:

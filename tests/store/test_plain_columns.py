@@ -65,7 +65,7 @@ import numpy as np
 from solfa.encoding.frozen_plan import _spool_clips
 from solfa.audio.recording import AudioInfo, Recording
 from solfa.store.landmark_file import ClipLandmarks, create_landmarks
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec
 from solfa.store.shard_writer import Outcome, ShardWriter
 root = Path(sys.argv[1])

@@ -23,7 +23,8 @@ from solfa.files.crash_points import crash_point
 from solfa.files.whole_files import publish, temporary_path
 from solfa.store.column_numbers import numbers_of
 from solfa.store.plain_columns import batch_of_rows
-from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip
+from solfa.store.plan_file import PLAN_SCHEMA
+from solfa.store.planned_clip import PlannedClip
 
 ROWS_PER_GROUP = 4096
 
