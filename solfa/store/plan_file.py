@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
+from solfa.files.digest import file_sha256
 from solfa.files.stores.place import Place, store_at
 from solfa.store.layout import plan_key, plan_parts
 from solfa.store.local_copy import readable
@@ -160,8 +161,11 @@ def _described_part(root: Place, part: int) -> Iterator[tuple[pq.ParquetFile, Pl
         source = readable(root, plan_key(part))
     except OSError as error:
         raise _unreadable(root, part, error) from None
-    content = source.read_bytes() if isinstance(source, Path) else source.getvalue()
+    if isinstance(source, Path):  # piece by piece: it grows with the number of clips
+        size_bytes, sha256 = source.stat().st_size, file_sha256(source)
+    else:
+        size_bytes, sha256 = len(source.getbuffer()), hashlib.sha256(source.getbuffer()).hexdigest()
     name = PurePosixPath(plan_key(part)).name
     with _open_part(root, part, source) as file:
-        record = FileRecord(name=name, size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+        record = FileRecord(name=name, size_bytes=size_bytes, sha256=sha256)
         yield file, PlanRecord(file=record, num_clips=file.metadata.num_rows, num_shards=file.num_row_groups)
