@@ -60,7 +60,7 @@ def made_by(device: str) -> dict[str, str]:
     }
 
 
-def run_job(job: EncoderJob, readers: Executor | None, emit: Callable[[dict[str, Any]], None]) -> None:
+def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None], readers: Executor | None = None) -> None:
     """Load the codec and encode every shard that can be claimed."""
     with collector_paused():
         import torch
@@ -147,7 +147,7 @@ def main() -> int:
 
     try:
         with readers or nullcontext():
-            run_job(job, readers, emit)
+            run_job(job, emit, readers)
     except Exception as error:
         say(error_report(error, job.dest))
         return 1
