@@ -3,6 +3,7 @@
 import atexit
 import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 
@@ -10,5 +11,6 @@ def end_process(code: int) -> NoReturn:
     """Do what was put off until the end, flush what was said, and end; no thread is waited for."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with suppress(OSError):  # whoever read it is gone
+            stream.flush()
     os._exit(code)
