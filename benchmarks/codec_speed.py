@@ -54,18 +54,20 @@ GOALS = {"encodec_32khz": None, "encodec_24khz": 2.0, "mimi": 2.0, "dac_44khz": 
 ROLES = ("loop", "tuned", "ours")
 
 
-def synthesise(seed: int, sample_rate: int) -> np.ndarray:
-    """Ten seconds of plucked chords over noise bursts: tones, decays, attacks and near silence."""
+def synthesise(seed: int, sample_rate: int, seconds: float = SECONDS) -> np.ndarray:
+    """Plucked chords over noise bursts, ten seconds or less: tones, decays, attacks and near silence."""
     rng = np.random.default_rng(seed)
-    time_axis = np.arange(SECONDS * sample_rate) / sample_rate
+    time_axis = np.arange(round(seconds * sample_rate)) / sample_rate
     audio = 1e-3 * rng.standard_normal(len(time_axis))
     for start in np.cumsum(rng.uniform(0.1, 0.5, 40)):
-        after = np.clip(time_axis - start, 0, None) * (time_axis > start)
+        first = int(np.searchsorted(time_axis, start, side="right"))  # what comes before it is silent
+        after, sounding = time_axis[first:] - start, audio[first:]
         for pitch in 110 * 2 ** (rng.integers(0, 36, 3) / 12):
             for harmonic in range(1, 7):
                 tone = np.sin(2 * np.pi * pitch * harmonic * after) * np.exp(-after * (2 + harmonic))
-                audio += rng.uniform(0.1, 0.4) / harmonic * tone
-        audio += (time_axis > start) * np.exp(-40 * after) * rng.standard_normal(len(after)) * rng.uniform(0, 0.3)
+                sounding += rng.uniform(0.1, 0.4) / harmonic * tone
+        burst = rng.standard_normal(len(audio))[first:]
+        sounding += np.exp(-40 * after) * burst * rng.uniform(0, 0.3)
     return (audio / np.abs(audio).max() * 0.8).astype(np.float32)
 
 
@@ -229,8 +231,9 @@ def compare(codec: str, repeats: int, num_clips: int, seconds: float, recordings
     rate = CONFIGS[codec].get("sampling_rate", 24000)
 
     def clip(seed: int) -> np.ndarray:
-        whole = synthesise(seed, rate) if recordings is None else cut(recordings, seed, rate)
-        return whole[: round(seconds * rate)]
+        if recordings is None:
+            return synthesise(seed, rate, seconds)
+        return cut(recordings, seed, rate)[: round(seconds * rate)]
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,27 +1,39 @@
 """How fast is `solfa encode` as a whole, beside the loop that people write, and where does its time go?
 
     python benchmarks/encode_pipeline.py [--clips 16] [--rounds 3] [--encoders 1]
+    python benchmarks/encode_pipeline.py --compare-encoders 1 2 --clips 12 [--codec solfa_24khz]
 
 EnCodec at 32 kHz with its real architecture, random weights and codebooks drawn from its own outputs; 10 s clips. The
 loop: soundfile, the processor of HF transformers, `model.encode`, `np.save`, one clip at a time, one thread. Solfa:
 `solfa.encode` from the same folder to a dataset, one encoder process. Both in turn. Time is counted from the first clip
 to the last, so that neither pays for importing torch; "inside the codec" is the share of the encoder's time in which it
 was encoding rather than waiting for audio or for the disk. The codes of both are compared.
+
+With --compare-encoders there is no loop: two minutes of audio (12 clips) are encoded by one process and by two, in
+turn. The whole call counts there, imports and all, because that is what somebody waits for; beside it the time from the
+first clip to the last, and the CPU time of the encoders, which two cores share. The datasets have to be the same. With
+--codec it is another codec than EnCodec at 32 kHz.
 """
 
 import argparse
 import json
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import soundfile
 from codec_speed import SECONDS, build, synthesise
+from ratios import Ratio, add_option, write_ratios
 
 import solfa
+
+RATE = 32_000
 
 LOOP = """
 import json, sys, time
@@ -44,20 +56,75 @@ print(json.dumps(time.monotonic() - started))
 """
 
 
+class Turn(NamedTuple):
+    """What one call of `solfa.encode` took, in seconds."""
+
+    whole: float
+    encoding: float
+    """From the first clip to the last."""
+    cpu: float
+    digest: str
+
+
+def encode_once(audio: Path, dest: Path, codec: str, encoders: int) -> Turn:
+    """Encode a folder with so many encoder processes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    report = solfa.encode(audio, dest, codec=codec, num_encoders=encoders)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert not report.failures, report.failures
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Turn(report.elapsed_seconds, report.encode_seconds, cpu, solfa.open_dataset(dest).digest)
+
+
+def compare_encoders(work: Path, codec: str, counts: Sequence[int], rounds: int, seconds: float) -> list[Ratio]:
+    """Encode the same audio with these numbers of encoders, in turn, after a round that does not count."""
+    turns: dict[int, list[Turn]] = {count: [] for count in counts}
+    for number in range(rounds + 1):
+        for count in counts:
+            turn = encode_once(work / "audio", work / f"{number}-{count}.solfa", codec, count)
+            turns[count] += [turn] if number else []
+    if len({turn.digest for some in turns.values() for turn in some}) > 1:
+        sys.exit("the datasets differ, which they must not: the number of encoders plays no part in what is encoded")
+    middle = {
+        count: [statistics.median(turn[place] for turn in some) for place in range(3)] for count, some in turns.items()
+    }
+    for count, (whole, encoding, cpu) in middle.items():
+        told = f"{whole:.2f} s in all, {encoding:.2f} s from first clip to last, {cpu:.2f} s of CPU in the encoders"
+        print(f"{count} encoders, {seconds:.0f} s of audio: {told}")
+    one = middle[counts[0]]
+    ratios = []
+    for count in counts[1:]:
+        whole, encoding = (one[place] / middle[count][place] for place in range(2))
+        print(f"{count} encoders are through {whole:.2f} times as soon as {counts[0]}; encoding alone {encoding:.2f}")
+        ratios.append(Ratio(f"{count} encoders, {seconds:.0f} s of audio", f"{counts[0]} encoder", whole))
+    return ratios
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clips", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--encoders", type=int, default=1)
+    parser.add_argument("--compare-encoders", type=int, nargs="+", metavar="N", help="no loop: these numbers, in turn")
+    parser.add_argument("--codec", help="with --compare-encoders: another codec than EnCodec at 32 kHz")
+    add_option(parser)
     options = parser.parse_args()
+    if options.codec and not options.compare_encoders:
+        parser.error("--codec goes with --compare-encoders: the loop is that of EnCodec")
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        clips = [synthesise(index, 32000) for index in range(options.clips)]
-        build("encodec_32khz", work / "model", clips[:4])
+        clips = [synthesise(index, RATE) for index in range(options.clips)]
+        if not options.codec:
+            build("encodec_32khz", work / "model", clips[:4])
         (work / "audio").mkdir()
         for index, clip in enumerate(clips):
-            soundfile.write(work / f"audio/{index:03d}.wav", clip, 32000, subtype="FLOAT")
+            soundfile.write(work / f"audio/{index:03d}.wav", clip, RATE, subtype="FLOAT")
         seconds = options.clips * SECONDS
+        if options.compare_encoders:
+            codec = options.codec or str(work / "model")
+            found = compare_encoders(work, codec, options.compare_encoders, options.rounds, seconds)
+            write_ratios(options.ratios, found)
+            return
         loops, ours, shares, different = [], [], [], 0
         for number in range(options.rounds):
             run = [sys.executable, "-c", LOOP, str(work / "audio"), str(work / "npy"), str(work / "model")]
@@ -70,7 +137,9 @@ def main() -> None:
                 theirs = np.load(work / "npy" / f"{Path(clip.id).stem}.npy").T
                 different += int((theirs != clip.array).sum())
     print(f"audio-seconds per second: loop {statistics.median(loops):.2f}, Solfa {statistics.median(ours):.2f}")
-    print(f"ratio of the medians {statistics.median(ours) / statistics.median(loops):.2f}")
+    ratio = statistics.median(ours) / statistics.median(loops)
+    print(f"ratio of the medians {ratio:.2f}")
+    write_ratios(options.ratios, [Ratio("the whole pipeline, encodec_32khz", "the loop", ratio)])
     print(f"inside the codec {statistics.median(shares):.1%}; codes that differ: {different}")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from solfa.codecs.default_name import DEFAULT_CODEC, FOR_FULL_BAND, FOR_STEREO
+from solfa.environment.collector import collector_paused
 from solfa.spelling import channels, duration, khz, plural, size
 from solfa.ui.terminal.console import console, print_facts, print_failures, print_next, visible
 
@@ -142,9 +143,10 @@ def encode(
     ] = True,
 ) -> None:
     """Encode audio into a Solfa dataset; it can be resumed, and every failure is listed."""
-    from solfa.encoding.api import codec_of
-    from solfa.encoding.api import encode as run
-    from solfa.ui.terminal.encoding_view import EncodeView
+    with collector_paused():
+        from solfa.encoding.api import codec_of
+        from solfa.encoding.api import encode as run
+        from solfa.ui.terminal.encoding_view import EncodeView
 
     options = {"num_codebooks": num_codebooks, "checkpoint": checkpoint, "precision": precision}
     if try_precision is not None:

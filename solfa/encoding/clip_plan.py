@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from solfa.audio.recording import AudioInfo, Recording
 from solfa.audio.resampler import resampled_span
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 
 SHARDS_WANTED, USUAL_SHARD_SECONDS, MAX_SHARD_SECONDS = 64, 120.0, 36_000.0
 MAX_SHARD_BYTES = 192 << 20

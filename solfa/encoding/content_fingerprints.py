@@ -15,7 +15,8 @@ from solfa.errors import ConfigError
 from solfa.files.stores.place import Place, read_place
 from solfa.store.landmark_file import ClipLandmarks, create_landmarks, shards_with_landmarks
 from solfa.store.layout import committed_shards, expect_real_folders, read_commit, read_info
-from solfa.store.plan_file import PlannedClip, list_shards, read_shard_plan
+from solfa.store.plan_file import list_shards, read_shard_plan
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec
 from solfa.store.shard_reader import ShardReader
 

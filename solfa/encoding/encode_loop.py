@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from solfa.encoding.read_ahead import DecodeAhead, Decoded
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 
 
 class Position(Protocol):

@@ -3,7 +3,7 @@
 Rows go through a temporary Arrow file, so planning a million clips takes no more memory than planning a hundred.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -17,16 +17,21 @@ from solfa.audio.recording import AudioInfo, AudioSource, Recording
 from solfa.audio.sources.choice import locate
 from solfa.encoding.clip_plan import clips_of, shard_bounds
 from solfa.encoding.coverage import Span, imported_coverage
-from solfa.encoding.recording_versions import PlannedRecordings, has_changed, version_of
+from solfa.encoding.recording_versions import Known, PlannedRecordings, has_changed, version_of, versions_of
 from solfa.encoding.remembered_probes import forget_probes, probe_and_remember
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.printable_names import unescape_path
 from solfa.files.stores.place import Place, is_url, store_at
 from solfa.store.layout import committed_shards, plan_parts
-from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, iterate_plan_columns, list_shards, write_plan_part
+from solfa.store.plain_columns import batch_of_rows
+from solfa.store.plan_file import PLAN_SCHEMA, iterate_plan_columns, list_shards, write_plan_part
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.retries import retryable
 from solfa.store.schema import ArraySpec
+
+UNSURE_AT_ONCE = 65_536
+"""Recordings that are looked up in the plan itself in one go: those that changed since they were planned."""
 
 
 @dataclass
@@ -65,7 +70,7 @@ def extend_plan(
         known = PlannedRecordings.read(root)
         again = retryable(root) if retry_failed else {}
         missing, report.unplaced = imported_coverage(root)
-        fresh = _fresh(source, known, again, missing, report, on_recordings)
+        fresh = _fresh(root, source, known, again, missing, report, on_recordings)
         room = None if limit is None else limit - sum(shard.num_clips for shard in list_shards(root))
         spool = store_at(root).temporary("spool")
         try:
@@ -73,6 +78,7 @@ def extend_plan(
             # With a limit, a whole chunk at a time would open recordings that nobody asked for.
             probe = probe_in_chunks if room is not None else partial(probe_and_remember, root)
             seconds = _spool_clips(spool, probe(source.root, fresh), planned, spec.sample_rate, room)
+            fresh.close()  # with a limit, it may not be through
             report.new_clips = len(seconds)
             crash_point("plan:before")
             bounds = shard_bounds(seconds, spec.frame_rate * spec.bytes_per_frame)
@@ -119,23 +125,46 @@ def _leaves(uri: str) -> bool:
 
 
 def _fresh(
+    root: Place,
     source: AudioSource,
     known: PlannedRecordings,
     again: Collection[str],
     missing: Collection[str],
     report: PlanningReport,
     on_recordings: Callable[[int], None],
-) -> Iterator[Recording]:
-    for recording in source.recordings():
-        report.recordings += 1
-        on_recordings(report.recordings)
-        planned = known.get(recording.key)
-        if planned is None or recording.key in again:
-            yield recording
-        elif has_changed(planned, version_of(recording)):
+) -> Generator[Recording, None, None]:
+    unsure: list[Recording] = []
+    try:
+        for recording in source.recordings():
+            report.recordings += 1
+            on_recordings(report.recordings)
+            found = Known.NO if recording.key in again else known.find(recording.key, version_of(recording))
+            if found is Known.NO or (found is Known.AS_IT_IS and recording.key in missing):
+                yield recording
+            elif found is Known.UNSURE:
+                unsure.append(recording)
+            if len(unsure) == UNSURE_AT_ONCE:
+                settled, unsure = unsure, []
+                yield from _settle(root, settled, missing, report)
+    except GeneratorExit:  # enough for a limit; what was listed is still reported
+        _settle(root, unsure, missing, report)
+        raise
+    yield from _settle(root, unsure, missing, report)
+
+
+def _settle(
+    root: Place, unsure: Sequence[Recording], missing: Collection[str], report: PlanningReport
+) -> list[Recording]:
+    """Look recordings up in the plan itself: report those that changed, and return those that are to be planned."""
+    planned = versions_of(root, [recording.key for recording in unsure]) if unsure else {}
+    fresh = []
+    for recording in unsure:
+        version = planned.get(recording.key)
+        if version is not None and has_changed(version, version_of(recording)):
             report.changed.append(recording.key)
-        elif recording.key in missing:
-            yield recording
+        elif version is None or recording.key in missing:
+            fresh.append(recording)
+    return fresh
 
 
 def _clips_to_plan(
@@ -190,7 +219,7 @@ def _spool_clips(
                     break
                 clips += clips_to_plan(recording, info)
             rows = [clip.as_row() for clip in clips]
-            writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA))
+            writer.write_batch(batch_of_rows(rows, PLAN_SCHEMA))
             seconds += [clip.num_samples / sample_rate for clip in clips]
     return np.array(seconds, np.float64)
 

@@ -1,17 +1,13 @@
 """Read audio ahead of the codec, in other processes, in order.
 
-The processes do not import torch, so they start fast and stay small. A file that crashes its decoder costs one
-process and becomes a failed clip.
+The processes import neither torch nor Arrow, so they start fast and stay small. A file that crashes its decoder costs
+one process and becomes a failed clip.
 """
 
-import multiprocessing
-import signal
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
-from multiprocessing.connection import wait
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -20,11 +16,11 @@ import numpy as np
 from solfa.audio.reader import read_span
 from solfa.audio.recording import AudioInfo
 from solfa.audio.sources.location import file_version, locate
-from solfa.environment.parent_watch import end_with_parent
+from solfa.encoding.reader_pool import start_readers
 from solfa.errors import AudioError
 from solfa.files.stores.place import Place
 from solfa.ops.landmarks import find_landmarks, pack_landmarks
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 
 SECONDS_AHEAD = 120.0
 CLIPS_AHEAD = 512
@@ -109,15 +105,10 @@ class _Task(NamedTuple, Generic[T]):
 class DecodeAhead:
     """Decodes clips in order, a bounded amount ahead of what is requested."""
 
-    def __init__(self, target: Target, num_workers: int) -> None:
+    def __init__(self, target: Target, num_workers: int, readers: Executor | None = None) -> None:
+        """Take over `readers` that are there already, or start as many as are wanted."""
         self._target, self._num_workers = target, num_workers
-        self._pool = self._start()
-
-    def _start(self) -> Executor:
-        if self._num_workers == 0:
-            return ThreadPoolExecutor(1, thread_name_prefix="decode")
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._num_workers, mp_context=context, initializer=_watch_parent)
+        self._pool = start_readers(num_workers) if readers is None else readers
 
     def __enter__(self) -> "DecodeAhead":
         return self
@@ -185,14 +176,4 @@ class DecodeAhead:
 
     def _restart(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._pool = self._start()
-
-
-def _watch_parent() -> None:
-    # A terminal tells everybody to stop; it is the parent who knows when.
-    for name in ("SIGINT", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        end_with_parent(partial(wait, [parent.sentinel]))
+        self._pool = start_readers(self._num_workers)

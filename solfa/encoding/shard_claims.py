@@ -12,7 +12,8 @@ from solfa.files.crash_points import crash_point
 from solfa.files.stores.place import Place
 from solfa.store.layout import committed_shards, is_committed
 from solfa.store.lease import Lease
-from solfa.store.plan_file import PlannedClip, ShardOfPlan, list_shards, read_shard_plan
+from solfa.store.plan_file import ShardOfPlan, list_shards, read_shard_plan
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import DatasetInfo
 
 

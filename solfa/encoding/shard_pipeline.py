@@ -8,7 +8,7 @@ this one is written in a separate thread, and the one before is hashed, synced o
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from solfa.encoding.shard_claims import Claim, ClaimsAhead
 from solfa.files.chunks import chunks
 from solfa.files.crash_points import crash_point
 from solfa.files.stores.place import Place
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import DatasetInfo
 from solfa.store.shard_writer import Outcome, ShardWriter
 
@@ -54,14 +54,18 @@ def encode_claims(
     made_by: Mapping[str, str],
     device: str = "cpu",
     fingerprints: bool = True,
+    readers: Executor | None = None,
     emit: Callable[[Progress], None] = lambda progress: None,
 ) -> None:
-    """Encode and commit every claimed shard, with `fingerprints` of the content beside it."""
+    """Encode and commit every claimed shard, with `fingerprints` of the content beside it.
+
+    Audio is read by `readers` if there are any yet, which are ended then, and otherwise by `num_workers` new ones.
+    """
     target = Target(source_root, codec.sample_rate, codec.num_channels, landmarks=fingerprints)
     with (
         ClaimsAhead(claims) as taken,
         Behind(root, info, made_by) as behind,
-        DecodeAhead(target, num_workers) as ahead,  # ended first, while the last shard is being committed
+        DecodeAhead(target, num_workers, readers) as ahead,  # ended first, while the last shard is being committed
     ):
         encode = partial(encode_batch, codec, device=device)
         for batches in _together(encoded_batches(ahead, _places(taken, codec.sample_rate), encode)):

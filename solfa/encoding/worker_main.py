@@ -10,12 +10,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import nullcontext
 from typing import Any
 
 from solfa.config import Config
 from solfa.environment.collector import collector_paused
 from solfa.environment.faults import OUT_OF_MEMORY, fault_sentence, note_traceback
 from solfa.environment.parent_watch import end_with_parent, leave_at_once
+from solfa.environment.process_end import end_process
 from solfa.errors import SolfaError
 from solfa.version import __version__
 
@@ -57,7 +60,7 @@ def made_by(device: str) -> dict[str, str]:
     }
 
 
-def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
+def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None], readers: Executor | None = None) -> None:
     """Load the codec and encode every shard that can be claimed."""
     with collector_paused():
         import torch
@@ -103,13 +106,23 @@ def run_job(job: EncoderJob, emit: Callable[[dict[str, Any]], None]) -> None:
         made_by=made_by(job.device),
         device=job.device,
         fingerprints=job.fingerprints,
+        readers=readers,
         emit=report,
     )
+
+
+def _fork_readers(job: EncoderJob) -> Executor | None:
+    """Fork the processes that read audio, if that is possible, after what they need is imported and before the rest."""
+    import solfa.encoding.read_ahead  # noqa: F401
+    from solfa.encoding.reader_pool import fork_readers
+
+    return fork_readers(job.num_workers)
 
 
 def main() -> int:
     """Run the job on standard input; every error is reported as one sentence."""
     job = EncoderJob.model_validate_json(sys.stdin.readline())
+    readers = _fork_readers(job)
     # Libraries that write to standard output must not corrupt the reports.
     reports = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -133,7 +146,8 @@ def main() -> int:
             raise KeyboardInterrupt
 
     try:
-        run_job(job, emit)
+        with readers or nullcontext():
+            run_job(job, emit, readers)
     except Exception as error:
         say(error_report(error, job.dest))
         return 1
@@ -152,4 +166,4 @@ def error_report(error: Exception, dest: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from solfa.store.gc import collect_garbage, leftovers
     from solfa.store.layout import is_dataset
     from solfa.store.legacy.found_clips import ArrayLayout
-    from solfa.store.plan_file import PlannedClip
+    from solfa.store.planned_clip import PlannedClip
     from solfa.store.restoration import Repair
     from solfa.store.schema import ArraySpec, DatasetInfo
     from solfa.store.shard_reader import Clip, FailedClip
@@ -30,7 +30,7 @@ else:
             "solfa.store.gc": ["collect_garbage", "leftovers"],
             "solfa.store.layout": ["is_dataset"],
             "solfa.store.legacy.found_clips": ["ArrayLayout"],
-            "solfa.store.plan_file": ["PlannedClip"],
+            "solfa.store.planned_clip": ["PlannedClip"],
             "solfa.store.restoration": ["Repair"],
             "solfa.store.schema": ["ArraySpec", "DatasetInfo"],
             "solfa.store.shard_reader": ["Clip", "FailedClip"],

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import chain, islice
 
-import pyarrow as pa
-
 from solfa.errors import StoreError
 from solfa.files.chunks import chunks
 from solfa.files.stores.place import Place, read_place
 from solfa.store.completion import finish
 from solfa.store.layout import committed_shards, create_info, plan_parts
 from solfa.store.lease import Lease
+from solfa.store.plain_columns import table_of_rows
 from solfa.store.plan_file import (
     PLAN_SCHEMA,
     ShardOfPlan,
@@ -74,7 +73,7 @@ def _plan_new_clips(root: Place, outcomes: Iterable[Outcome], clips_per_shard: i
     first = list(islice(new, 1))
     if not first and part:
         return True
-    tables = (pa.Table.from_pylist(rows, schema=PLAN_SCHEMA) for rows in chunks(chain(first, new), clips_per_shard))
+    tables = (table_of_rows(rows, PLAN_SCHEMA) for rows in chunks(chain(first, new), clips_per_shard))
     return write_plan_part(root, part, tables)
 
 

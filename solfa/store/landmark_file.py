@@ -23,6 +23,7 @@ from solfa.store.column_numbers import numbers_of
 from solfa.store.file_cache import FileCache
 from solfa.store.layout import numbered
 from solfa.store.local_copy import readable
+from solfa.store.plain_columns import column, list_column
 
 FOLDER = "landmarks"
 _SUFFIX = f"-v{LANDMARKS_VERSION}.arrow"
@@ -102,9 +103,9 @@ def create_landmarks(root: Place, shard: int, clips: Sequence[ClipLandmarks]) ->
 def _write(path: Path, clips: Sequence[ClipLandmarks]) -> None:
     flat = np.concatenate([np.zeros(0, np.uint32), *(clip.numbers for clip in clips)])
     offsets = np.cumsum([0, *(len(clip.numbers) for clip in clips)]).astype(np.int32)
-    column = pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat), type=_SCHEMA.field("landmarks").type)
-    checksums = pa.array([_checksum(clip.numbers) for clip in clips], pa.uint32())
-    batch = pa.record_batch([pa.array([clip.id for clip in clips], pa.string()), column, checksums], schema=_SCHEMA)
+    landmarks = list_column(offsets, flat, _SCHEMA.field("landmarks").type)
+    checksums = column([_checksum(clip.numbers) for clip in clips], pa.uint32())
+    batch = pa.record_batch([column([clip.id for clip in clips], pa.string()), landmarks, checksums], schema=_SCHEMA)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
         writer.write_batch(batch)
 

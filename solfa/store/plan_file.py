@@ -5,10 +5,8 @@ A worker reads only the row group of the shard it works on, so its memory does n
 
 import hashlib
 import io
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -16,10 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from solfa.errors import StoreError
-from solfa.files.json_objects import parse_object
+from solfa.files.digest import file_sha256
 from solfa.files.stores.place import Place, store_at
 from solfa.store.layout import plan_key, plan_parts
 from solfa.store.local_copy import readable
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import FileRecord, PlanRecord
 
 PLAN_SCHEMA = pa.schema(
@@ -44,66 +43,6 @@ PLAN_SCHEMA = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedClip:
-    """One clip to encode: which samples of which recording, and what is known about it.
-
-    >>> from solfa.store import PlannedClip
-    >>> clip = PlannedClip(id="a", key="a", uri="a.wav", num_samples=32_000, caption="a bell")
-    >>> PlannedClip.from_row(clip.as_row()) == clip
-    True
-    """
-
-    id: str
-    key: str
-    uri: str
-    size_bytes: int = 0
-    mtime_ns: int = 0
-    member: str | None = None
-    member_offset: int = 0
-    member_size: int = 0
-    start: int = 0
-    """The first sample, at the recording's own rate."""
-    stop: int = 0
-    num_samples: int = 0
-    """The length at the codec's sample rate; clips of equal length can share a batch."""
-    source_sample_rate: int = 0
-    source_num_channels: int = 0
-    source_num_samples: int = 0
-    source_format: str = ""
-    caption: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    error: str | None = None
-    """Why it cannot be encoded, if that is known in advance."""
-
-    def as_row(self) -> dict[str, Any]:
-        """Convert it to the columns of the plan."""
-        # Not `asdict`, which copies every value deeply and takes ten times as long.
-        row = {name: getattr(self, name) for name in PLAN_SCHEMA.names}
-        row["metadata"] = metadata_text(self.metadata)
-        return row
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> "PlannedClip":
-        """Invert `as_row`; a place that cannot be in a recording is a ValueError."""
-        clip = cls(**{**row, "metadata": parse_object(row["metadata"])})
-        # Of imported clips the length of the recording is not known.
-        end = clip.source_num_samples or clip.stop
-        if clip.error is None and not 0 <= clip.start <= clip.stop <= end:
-            raise ValueError(f"clip {clip.id!r} spans samples {clip.start} to {clip.stop} of {end}")
-        return clip
-
-
-def metadata_text(metadata: Mapping[str, Any]) -> str:
-    """Write metadata as a JSON object; an unpaired surrogate, which UTF-8 cannot encode, stays a JSON escape."""
-    text = json.dumps(metadata, ensure_ascii=False, sort_keys=True)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(metadata, ensure_ascii=True, sort_keys=True)
-    return text
 
 
 class ShardOfPlan(NamedTuple):
@@ -222,8 +161,11 @@ def _described_part(root: Place, part: int) -> Iterator[tuple[pq.ParquetFile, Pl
         source = readable(root, plan_key(part))
     except OSError as error:
         raise _unreadable(root, part, error) from None
-    content = source.read_bytes() if isinstance(source, Path) else source.getvalue()
+    if isinstance(source, Path):  # piece by piece: it grows with the number of clips
+        size_bytes, sha256 = source.stat().st_size, file_sha256(source)
+    else:
+        size_bytes, sha256 = len(source.getbuffer()), hashlib.sha256(source.getbuffer()).hexdigest()
     name = PurePosixPath(plan_key(part)).name
     with _open_part(root, part, source) as file:
-        record = FileRecord(name=name, size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+        record = FileRecord(name=name, size_bytes=size_bytes, sha256=sha256)
         yield file, PlanRecord(file=record, num_clips=file.metadata.num_rows, num_shards=file.num_row_groups)

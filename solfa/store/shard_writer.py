@@ -29,7 +29,8 @@ from solfa.files.stores.place import Place, store_at
 from solfa.store.column_numbers import numbers_of
 from solfa.store.landmark_file import ClipLandmarks, create_landmarks
 from solfa.store.layout import commit_key, content_name, file_record, read_commit
-from solfa.store.plan_file import PlannedClip, metadata_text
+from solfa.store.plain_columns import column, list_column, number_column, table_of_rows
+from solfa.store.planned_clip import PlannedClip, metadata_text
 from solfa.store.requests import Requests
 from solfa.store.schema import (
     BYTES_PER_BATCH,
@@ -116,9 +117,9 @@ class ShardWriter:
         lengths = np.array([array.size for _, array in self._pending], np.int64)
         flat = np.concatenate([array.reshape(-1) for _, array in self._pending])
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        column = pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat), type=self._schema.field("array").type)
-        frames = pa.array(lengths // self._spec.width)
-        self._writer.write_batch(pa.record_batch([pa.array(ids), column, frames], schema=self._schema))
+        arrays = list_column(offsets, flat, self._schema.field("array").type)
+        columns = [column(ids, pa.string()), arrays, number_column(lengths // self._spec.width)]
+        self._writer.write_batch(pa.record_batch(columns, schema=self._schema))
         self._pending, self._pending_bytes = [], 0
         crash_point("shard:after-batch")
 
@@ -128,7 +129,7 @@ class ShardWriter:
         self._writer.close()
         self._sink.close()
         self._locate_arrays()
-        table = pa.Table.from_pylist(self._rows, schema=META_SCHEMA)
+        table = table_of_rows(self._rows, META_SCHEMA)
         pq.write_table(table, self._meta, compression="zstd", row_group_size=1 << 16)
         commit = self._describe(self._record(self._data, ".arrow"), self._record(self._meta, ".parquet"))
         self._commit.write_bytes(record_bytes(commit))

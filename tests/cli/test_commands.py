@@ -14,7 +14,7 @@ from solfa.codecs.catalogue import NAMES
 from solfa.codecs.default_name import ABOUT_DEFAULT_CODEC, ABOUT_SCALES, DEFAULT_CODEC, FOR_FULL_BAND, FOR_STEREO
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info
 from solfa.store.array_dataset import append_arrays
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.shard_writer import Outcome
 from tests.conftest import write_tone
 

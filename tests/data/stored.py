@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solfa.store.array_dataset import append_arrays
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
 

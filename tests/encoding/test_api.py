@@ -18,7 +18,8 @@ from solfa.encoding.progress import Silence
 from solfa.errors import ConfigError, SolfaError, StoreError
 from solfa.store.layout import create_info
 from solfa.store.lease import live_leases
-from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, write_plan_part
+from solfa.store.plan_file import PLAN_SCHEMA, write_plan_part
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.verification import verify
 from tests.audio.hostile import liars
 from tests.conftest import write_tone

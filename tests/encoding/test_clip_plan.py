@@ -21,7 +21,7 @@ from solfa.encoding.clip_plan import (
     shard_seconds,
     unprobed_clip,
 )
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 
 
 @given(st.integers(1, 10**7), st.integers(1, 192_000), st.floats(0, 100))

@@ -1,5 +1,7 @@
-"""A plan that somebody else began cannot have us read files which our source does not name."""
+"""A plan that somebody else began reads only what our source names; ours finds what is new and what has changed."""
 
+import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,10 +9,15 @@ import pyarrow as pa
 import pytest
 
 import solfa
+from solfa.audio.recording import Recording
+from solfa.encoding import frozen_plan
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info
+from solfa.encoding.frozen_plan import PlanningReport, extend_plan
+from solfa.encoding.recording_versions import Known, PlannedRecordings
 from solfa.errors import StoreError
 from solfa.store.layout import create_info
-from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, write_plan_part
+from solfa.store.plan_file import PLAN_SCHEMA, iterate_plan_columns, write_plan_part
+from solfa.store.planned_clip import PlannedClip
 from tests.conftest import write_tone
 
 CODEC = "mulaw:bits=8,sample_rate=8000"
@@ -75,3 +82,47 @@ def test_a_plan_without_rows_or_with_a_clip_twice_is_damaged(tmp_path: Path) -> 
         with pytest.raises(StoreError, match=f"{told}|damaged.*{told}"):
             solfa.encode(tmp_path / "audio", tmp_path / f"{times}.solfa", codec=solfa.load_codec(CODEC))
         assert not list(tmp_path.glob("*.solfa/commit/*")) and not list(tmp_path.glob("*.solfa/.tmp/lease-*"))
+
+
+class Listed:
+    """Recordings as a source would list them."""
+
+    def __init__(self, root: Path, names: list[str]) -> None:
+        self.root, self._names = root, names
+
+    def recordings(self) -> Iterator[Recording]:
+        for name in self._names:
+            status = (self.root / name).stat()
+            yield Recording(name, name, status.st_size, status.st_mtime_ns)
+
+
+def extended(tmp_path: Path, dest: Path, names: list[str], **options: int) -> tuple[PlanningReport, list[str]]:
+    spec = dataset_info(solfa.load_codec(CODEC), EncodeSettings()).array
+    report = extend_plan(dest, Listed(tmp_path, names), spec, 30.0, **options)
+    return report, [key for columns in iterate_plan_columns(dest, ["key"]) for key in columns["key"]]
+
+
+@pytest.mark.parametrize("told", ["by the digests", "by the plan, for everything", "by the plan, two at once"])
+def test_new_and_changed_recordings_are_found_in_any_order_of_the_source(tmp_path, monkeypatch, told):
+    names = [write_tone(tmp_path / f"{number}.wav", 0.1, 8000).name for number in range(10)]
+    dest = tmp_path / "x.solfa"
+    assert extended(tmp_path, dest, names[:7])[1] == sorted(names[:7])
+    for name in ("5.wav", "1.wav", "3.wav"):
+        os.utime(tmp_path / name, ns=(1, 1))
+    if told == "by the plan, for everything":  # as if every hash were that of another recording, too
+        monkeypatch.setattr(PlannedRecordings, "find", lambda *arguments: Known.UNSURE)
+    if told == "by the plan, two at once":
+        monkeypatch.setattr(frozen_plan, "UNSURE_AT_ONCE", 2)
+    listed = [names[place] for place in (8, 5, 0, 9, 3, 6, 1, 2, 4)]
+    report, keys = extended(tmp_path, dest, listed)
+    assert report.changed == ["5.wav", "3.wav", "1.wav"] and (report.recordings, report.new_clips) == (9, 2)
+    assert keys == [*sorted(names[:7]), "8.wav", "9.wav"]
+    assert extended(tmp_path, dest, listed)[0].new_clips == 0
+
+
+def test_what_changed_is_reported_also_where_a_limit_ends_the_listing(tmp_path):
+    names = [write_tone(tmp_path / f"{number}.wav", 0.1, 8000).name for number in range(6)]
+    extended(tmp_path, tmp_path / "x.solfa", names[:3])
+    os.utime(tmp_path / "1.wav", ns=(1, 1))
+    report, keys = extended(tmp_path, tmp_path / "x.solfa", names, limit=4)
+    assert report.changed == ["1.wav"] and keys == names[:4]

@@ -19,7 +19,7 @@ from solfa.encoding.read_ahead import (
     Target,
     decode_clip,
 )
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from tests.audio.hostile import flac_with_total
 from tests.conftest import write_tone
 from tests.encoding.deadly import DeadlyUri

@@ -13,7 +13,8 @@ from solfa.encoding.shard_pipeline import CLIPS_TOGETHER, SECONDS_TOGETHER, Behi
 from solfa.environment.ranks import read_turn
 from solfa.errors import StoreError
 from solfa.store.layout import is_committed, read_info
-from solfa.store.plan_file import PlannedClip, ShardOfPlan
+from solfa.store.plan_file import ShardOfPlan
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.shard_writer import Outcome
 from tests.conftest import write_tone
 

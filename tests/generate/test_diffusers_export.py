@@ -23,7 +23,7 @@ from solfa.models.flow.generation import clip_noise
 from solfa.models.flow.published_models import read_published
 from solfa.solvers.tasks.flow import FlowSolver
 from solfa.store.array_dataset import append_arrays
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
 from solfa.xp.layout import BEST

@@ -18,7 +18,7 @@ from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.mot import MoTSolver, MoTSolverConfig
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.store.array_dataset import append_arrays
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
 from tests.models.mot.tiny_mot import write_base, write_donor

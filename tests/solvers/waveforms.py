@@ -9,7 +9,7 @@ import torch
 from solfa.codecs.families.quantized import WaveformCodec
 from solfa.encoding.fingerprint import array_spec
 from solfa.store.array_dataset import append_arrays
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import DatasetInfo
 from solfa.store.shard_writer import Outcome
 from tests.solvers.toy import changed

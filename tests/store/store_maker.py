@@ -11,7 +11,7 @@ import numpy as np
 from solfa.files.stores.place import read_place, store_at
 from solfa.store.array_dataset import append_arrays
 from solfa.store.layout import manifests
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
 

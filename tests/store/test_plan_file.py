@@ -14,13 +14,13 @@ from solfa.errors import StoreError
 from solfa.store.export.clip_record import ClipRecord
 from solfa.store.plan_file import (
     PLAN_SCHEMA,
-    PlannedClip,
     iterate_plan_columns,
     list_shards,
     plan_record,
     read_shard_plan,
     write_plan_part,
 )
+from solfa.store.planned_clip import PlannedClip
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 JSON = st.recursive(

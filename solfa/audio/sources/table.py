@@ -81,7 +81,8 @@ class TableSource:
             if key is None:
                 return False
             hashes.append(hash(key))
-        ordered = np.sort(np.frombuffer(hashes, np.int64)) if hashes else np.empty(0, np.int64)
+        ordered = np.frombuffer(hashes, np.int64) if hashes else np.empty(0, np.int64)
+        ordered.sort()  # in place
         suspects = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
         if not suspects:
             return True

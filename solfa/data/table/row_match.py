@@ -11,7 +11,7 @@ from solfa.data.table.joined_clips import JoinedRows
 from solfa.errors import ConfigError
 from solfa.files.chunks import chunks
 from solfa.files.printable_names import escape_path
-from solfa.store.plan_file import metadata_text
+from solfa.store.planned_clip import metadata_text
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from solfa.environment.ranks import Rank
 from solfa.files.stores.place import Place
 from solfa.store.export.clip_record import ClipRecord
 from solfa.store.export.stable_audio import item_json
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec
 
 

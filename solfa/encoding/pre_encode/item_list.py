@@ -22,7 +22,9 @@ from solfa.errors import ConfigError, StoreError
 from solfa.files.crash_points import crash_point
 from solfa.files.whole_files import publish, temporary_path
 from solfa.store.column_numbers import numbers_of
-from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip
+from solfa.store.plain_columns import batch_of_rows
+from solfa.store.plan_file import PLAN_SCHEMA
+from solfa.store.planned_clip import PlannedClip
 
 ROWS_PER_GROUP = 4096
 
@@ -71,7 +73,7 @@ def _record_batches(
             rows += [metadata.describe(recording, info, item).as_row() for item in items]
             num_recordings += 1
             on_recordings(num_recordings)
-        yield pa.RecordBatch.from_pylist(rows, schema=PLAN_SCHEMA)
+        yield batch_of_rows(rows, PLAN_SCHEMA)
         num_items += len(rows)
         if enough is not None and num_items >= enough:
             return

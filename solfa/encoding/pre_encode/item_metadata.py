@@ -7,7 +7,7 @@ from solfa.audio.recording import AudioInfo, Recording
 from solfa.audio.sources.custom_metadata import Excerpt
 from solfa.audio.sources.location import locate_recording
 from solfa.encoding.pre_encode.config_source import Collected
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 
 REJECTED = "rejected by get_custom_metadata"
 

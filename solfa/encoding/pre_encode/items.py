@@ -13,7 +13,7 @@ from typing import NamedTuple
 from solfa.audio.recording import AudioInfo, Recording
 from solfa.audio.resampler import resampled_span
 from solfa.encoding.clip_plan import clip_id, clips_of
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 
 MAX_RANKS, MAX_BATCHES = 1_000, 1_000_000
 """Three and six digits of an id."""

@@ -21,7 +21,7 @@ from solfa.encoding.progress import Listener, Progress, Totals
 from solfa.encoding.read_ahead import DecodeAhead, Decoded, Target
 from solfa.environment.ranks import Rank
 from solfa.files.chunks import chunks
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 
 
 class ListedItem(NamedTuple):

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from solfa.errors import StoreError
 from solfa.store.dataset import Dataset
 from solfa.store.export.plan_rows import PlanRows
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.shard_reader import Clip
 from solfa.store.shard_writer import Outcome
 

@@ -14,7 +14,7 @@ from solfa.files.digest import canonical_json
 from solfa.store.export.clip_record import ExportedClip
 from solfa.store.export.format_names import PartLimits, part_ranges
 from solfa.store.export.job import ExportJob
-from solfa.store.plan_file import metadata_text
+from solfa.store.planned_clip import metadata_text
 from solfa.store.schema import ArraySpec
 
 _GROUP = PartLimits(max_clips=512, max_bytes=64 << 20)

@@ -2,7 +2,8 @@
 
 from solfa.errors import StoreError
 from solfa.files.stores.place import Place
-from solfa.store.plan_file import PlannedClip, iterate_plan_columns, list_shards, read_shard_plan
+from solfa.store.plan_file import iterate_plan_columns, list_shards, read_shard_plan
+from solfa.store.planned_clip import PlannedClip
 
 
 class PlanRows:

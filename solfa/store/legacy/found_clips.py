@@ -11,7 +11,7 @@ import numpy as np
 from solfa.errors import StoreError
 from solfa.files.json_objects import parse_object
 from solfa.store.export.npy_bytes import parse_npy
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec
 from solfa.store.shard_writer import Outcome
 

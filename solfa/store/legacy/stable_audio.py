@@ -22,7 +22,7 @@ from solfa.store.legacy.found_clips import (
     load_npy,
     read_json_object,
 )
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec
 from solfa.store.shard_writer import Outcome
 

@@ -15,7 +15,7 @@ from solfa.data.sources.clip_source import MemoryClip, MemoryClips
 from solfa.errors import ConfigError, StoreError
 from solfa.store.array_dataset import append_arrays
 from solfa.store.dataset import Dataset, open_dataset
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
 from tests.data.segments import segments_of

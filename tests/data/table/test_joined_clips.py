@@ -10,7 +10,7 @@ import pytest
 from solfa.data.sources.clip_source import ClipSource, MemoryClips
 from solfa.data.table.clip_table import ClipTable
 from solfa.data.table.joined_clips import JoinedClips, JoinedRows
-from solfa.store.plan_file import metadata_text
+from solfa.store.planned_clip import metadata_text
 
 
 def rows(*texts: dict[str, Any], of: list[int], **values: Any) -> JoinedRows:

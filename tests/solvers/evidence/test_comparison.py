@@ -11,7 +11,7 @@ import torch
 from solfa.solvers.evidence.comparison import Evidence
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.store.array_dataset import append_arrays
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import DatasetInfo
 from solfa.store.shard_writer import Outcome
 from solfa.ui.evidence_files import EvidenceWriter

@@ -24,7 +24,7 @@ from solfa.solvers.tasks.lm import LMConfig, LMSolver
 from solfa.solvers.watchers.protocol import Watcher, Watchers
 from solfa.store.array_dataset import append_arrays
 from solfa.store.dataset import open_dataset
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
 from solfa.xp.state_file import read_state

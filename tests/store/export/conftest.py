@@ -8,7 +8,7 @@ import pytest
 
 from solfa.store.array_dataset import append_arrays
 from solfa.store.dataset import Dataset, open_dataset
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
 from tests.disks import no_waiting_for_disks  # noqa: F401

@@ -17,7 +17,8 @@ from solfa.store.export.dataset_export import export_dataset
 from solfa.store.export.format_names import ExportFormat, PartLimits
 from solfa.store.export.marker import MARKER
 from solfa.store.layout import committed_shards, create_info, plan_parts
-from solfa.store.plan_file import PLAN_SCHEMA, PlannedClip, write_plan_part
+from solfa.store.plan_file import PLAN_SCHEMA, write_plan_part
+from solfa.store.planned_clip import PlannedClip
 
 SCRIPT = """
 import json, os, sys

@@ -11,7 +11,8 @@ from solfa.errors import ConfigError, StoreError
 from solfa.store.dataset import Dataset, open_dataset
 from solfa.store.export.dataset_export import export_dataset
 from solfa.store.export.format_names import ExportFormat, PartLimits
-from solfa.store.plan_file import PlannedClip, list_shards, read_shard_plan
+from solfa.store.plan_file import list_shards, read_shard_plan
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.verification import verify
 
 SMALL_PARTS = PartLimits(max_clips=4)

@@ -11,7 +11,7 @@ from solfa.codecs.families.quantized import WaveformCodec
 from solfa.files.digest import value_sha256
 from solfa.store.array_dataset import append_arrays
 from solfa.store.dataset import Dataset, open_dataset
-from solfa.store.plan_file import PlannedClip
+from solfa.store.planned_clip import PlannedClip
 from solfa.store.schema import ArraySpec, DatasetInfo
 from solfa.store.shard_writer import Outcome
 from solfa.ui.html import dataset_page as module
