@@ -141,6 +141,7 @@ def ratios_of(first_update: float | None, rows: list[dict[str, float]], rounds: 
     for row in rows:
         taken[f"nothing to encode, {row['rows']:,} rows"] = row["cpu"]
         taken[f"ten to append, {row['rows']:,} rows"] = row["append_cpu"]
+        taken[f"ten to append, {row['rows']:,} rows, with the encoder"] = row["append_cpu"] + row["append_others"]
     return [Ratio(f"starting, {name}", "import torch", cpu / torch_cpu, better="lower") for name, cpu in taken.items()]
 
 
