@@ -58,15 +58,15 @@ class Known(Enum):
 
     NO = "it was not planned"
     AS_IT_IS = "it was planned, and has not changed as far as that is known"
-    UNSURE = "it was planned with another size or time; or, once in an age of the universe, another one was"
+    UNSURE = "it was planned with another size or time; or, very rarely, one was whose key has the same hash"
 
 
 class PlannedRecordings:
     """The recordings of a dataset as they were when they were planned, in 16 bytes for each clip.
 
     These are two hashes: one of the recording's key, and one of another form of its key, its size and its time. If both
-    are what they were, the recording is: two different ones would have to agree in 128 bits. If only the first is, the
-    plan is asked for the recording itself, so that nothing is ever called changed, or known, that is not.
+    are what they were, the recording is taken to be: two different ones would have to agree in 128 bits. If only the
+    first is, the plan is asked for the recording itself, so that 64 bits alone decide nothing.
     """
 
     def __init__(self, keys: "array[int]", versions: "array[int]") -> None:
