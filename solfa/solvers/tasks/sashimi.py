@@ -65,8 +65,7 @@ class FreeRunning(Config):
     weight: PositiveFloat = 1.0
     """Of the errors of spreads (solfa/models/sashimi/own_draws.py), next to the nats of a sample."""
     power_weight: NonNegativeFloat = 0.0
-    """Of the errors of powers, next to the errors of spreads; 0 does not mind them. What is compared are logarithms,
-    whose mean is far below the loudness of sounds with pauses."""
+    """Of the errors of powers, next to the errors of spreads; 0 does not mind them."""
     every: PositiveInt = 4
     """Updates from one that does to the next."""
     after: NonNegativeInt = 50
