@@ -13,10 +13,9 @@ what it expects of the recording at the same time:
     errors of a recording = means over frames of (level in own draws - level in the recording)^2
 
 The spread is about what is drawn, the power about what the predictor makes of it: a pole beyond the unit circle makes
-small draws loud. To shrink each sample by a ten-thousandth costs a likelihood next to nothing, and at 16 kHz it is 14
-dB in a second, so the network can learn to hold a level. The levels in the recording are taken as given, as are the
-draws, so gradients only go through what is read. What the network can keep of the beginning, it learns to keep; it
-helps that it reads how loud that was (solfa/models/sashimi/opening_levels.py).
+small draws loud. The levels in the recording are taken as given, as are the draws, so gradients only go through what is
+read. What the network can keep of the beginning, it learns to keep; on music it helps that it reads how loud that was
+(solfa/models/sashimi/opening_levels.py).
 """
 
 import copy
