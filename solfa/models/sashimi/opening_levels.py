@@ -44,7 +44,10 @@ class Opening(nn.Module):
         with torch.device("cpu"):  # even where only the outline of a network is built
             borders = torch.tensor([UNIT**2 * 10 ** (decibels / 10) for decibels in DECIBELS], dtype=torch.float64)
         self.register_buffer("borders", borders, persistent=False)
-        self.amplitudes, self.residuals = _rows(dim), _rows(dim)
+        # One cell more than borders, and a row for clips of which nothing was heard yet.
+        self.amplitudes, self.residuals = (nn.Embedding(len(DECIBELS) + 2, dim) for _ in range(2))
+        for rows in (self.amplitudes, self.residuals):
+            _order_rows(rows)
 
     def read(
         self,
@@ -67,13 +70,11 @@ class Opening(nn.Module):
         return cells.masked_fill(counts == 0, len(self.borders) + 1)
 
 
-def _rows(dim: int) -> nn.Embedding:
-    """Draw a row for each cell, of which there is one more than borders, and one for clips that were not heard yet."""
-    rows = nn.Embedding(len(DECIBELS) + 2, dim)
-    places = torch.linspace(-1, 1, len(DECIBELS) + 1)[:, None]
-    with torch.no_grad():
-        rows.weight[:-1] = places / places.std() * torch.randn(dim)
-    return rows
+@torch.no_grad()
+def _order_rows(embedding: nn.Embedding) -> None:
+    """Make the rows of cells one direction times their place; the last is no cell's."""
+    places = torch.linspace(-1, 1, embedding.num_embeddings - 1)[:, None]
+    embedding.weight[:-1] = places / places.std() * torch.randn(embedding.embedding_dim)
 
 
 def energy_of(values: Float64[Tensor, "B N"]) -> Int64[Tensor, "B N"]:
