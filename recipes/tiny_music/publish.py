@@ -1,9 +1,9 @@
 """Make the trained model the one that comes with Solfa: `python recipes/tiny_music/publish.py EXPORTED --report FILE`.
 
-EXPORTED is what `solfa export-model SIG EXPORTED --half` wrote. Its files are copied into the
-package, and beside them is written under which name and version they are released, with the fingerprint that is checked
-whenever they are loaded. The card gets what the judge reported. A name that has weights keeps them: give other weights
-another name, or, as long as nobody has them, --replace.
+EXPORTED is what `solfa export-model SIG EXPORTED --half` wrote, with the folder `listener` if `key_listener.py` wrote
+one. Its files are copied into the package, and beside them is written under which name and version they are released,
+with the fingerprint that is checked whenever they are loaded. The card gets what the judge reported. A name that has
+weights keeps them: give other weights another name, or, as long as nobody has them, --replace.
 """
 
 import argparse
@@ -14,13 +14,13 @@ import solfa
 from solfa.codecs.built_in.release import Release, write_release
 from solfa.config import parse_config
 from solfa.errors import ConfigError, SolfaError
-from solfa.generate.built_in.model_release import FILES, TINY_MUSIC, files_fingerprint
+from solfa.generate.built_in.model_release import TINY_MUSIC, files_fingerprint, released_files
 from solfa.models.conditioners.set import TEXT_KINDS
 
 PACKAGE = Path(__file__).parents[2] / "solfa" / "generate" / "built_in"
 CARD, CURVE = "README.md", "curve.svg"
 MAX_BYTES = 12_000_000
-"""Of the weights: everybody who installs Solfa downloads them."""
+"""Of all weights: everybody who installs Solfa downloads them."""
 LICENCE = """
 ## Pieces and licence
 
@@ -36,7 +36,7 @@ def publish(
     check(exported)
     values = {"name": name, "version": version, "fingerprint": files_fingerprint(exported)}
     release = parse_config(Release, values, "release")
-    files = {file_name: (exported / file_name).read_bytes() for file_name in FILES}
+    files = {file_name: (exported / file_name).read_bytes() for file_name in released_files(exported)}
     card = named_card((exported / CARD).read_text(encoding="utf-8"), exported.name, name)
     judged = f"\n## Judged by machine listening\n\n{report.strip()}\n" if report else ""
     files[CARD] = (card + judged + LICENCE).encode()
@@ -55,7 +55,7 @@ def named_card(card: str, folder_name: str, name: str) -> str:
 def check(exported: Path) -> None:
     """Refuse what is too large, cannot be told what to play, or was trained on codes of another codec."""
     model = solfa.load_model(exported, device="cpu")
-    size = (exported / "model.safetensors").stat().st_size
+    size = sum((exported / name).stat().st_size for name in released_files(exported) if name.endswith(".safetensors"))
     if size > MAX_BYTES:
         raise ConfigError(
             f"{exported}: expected at most {MAX_BYTES:,} bytes of weights, found {size:,}; export with --half, or "

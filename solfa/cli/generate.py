@@ -124,8 +124,8 @@ def generate(
     candidates: Annotated[
         int | None,
         typer.Option(
-            help="Draw so many of each clip, and keep the one that fits its conditions best "
-            "(language models with model.history_dropout).",
+            help="Draw so many of each clip, and keep the one that fits its conditions best, as the model hears it, "
+            "and its listener if it has one (language models with model.history_dropout).",
             show_default="as configured",
         ),
     ] = None,

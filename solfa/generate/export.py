@@ -1,6 +1,7 @@
 """`solfa.export_model`: write a trained model to a portable folder with weights, config and model card."""
 
 import logging
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from solfa.models.adapters.adapter_files import write_adapter
 from solfa.models.adapters.attachment import part_to_adapt
 from solfa.models.codec.codec_files import save_codec_model
 from solfa.models.conditioners.set import TEXT_KINDS
+from solfa.models.listener.listener_files import FOLDER, find_listener, load_listener
 from solfa.models.lm.conditioned import ConditionedLM
 from solfa.models.lm.musicgen_export import export_musicgen
 from solfa.pretrained.directory import write_checkpoint
@@ -42,9 +44,9 @@ def export_model(
     """Write a trained model into a new folder that `load_model` can read, here or on another machine.
 
     What an adapter learned is merged into the weights. `half` stores float16, for half the size; the loaded model still
-    computes in float32. A codec trained with Solfa is copied into the folder `codec`;
-    parts made by others are named, with their hashes. The card tells people to load `name`, such as the Hub id under
-    which they will find it; by default the folder.
+    computes in float32. A codec trained with Solfa is copied into the folder `codec`, and the model's listener into
+    `listener`; parts made by others are named, with their hashes. The card tells people to load `name`, such as the Hub
+    id under which they will find it; by default the folder.
 
     >>> import solfa
     >>> folder = solfa.export_model("899630c8", "piano")
@@ -71,6 +73,8 @@ def export_model(
         write_checkpoint(folder, exported_config(carried), tensors)
         if isinstance(codec, OwnCodec) and is_own:
             save_codec_model(codec.model, folder / "codec")
+        if (listener := find_listener(trained.folder)) is not None:
+            shutil.copytree(listener, folder / FOLDER)
         _write_card(folder, Path(directory).name, name, carried, model)
     return Path(directory)
 
@@ -143,6 +147,7 @@ def _write_card(folder: Path, title: str, name: str | None, trained: Trained, mo
         "parameters": f"{info.num_parameters:,}",
         "audio": f"{info.sample_rate:,} Hz, {plural(info.num_channels, 'channel')}, decoded by {info.codec}",
         "conditioned on": ", ".join(f"{name} ({kind})" for name, kind in info.conditions.items()) or "nothing",
+        **_listener_facts(trained.folder),
         "epoch": info.epoch,
         **{part: f"{told['source']} (sha256 {told['sha256']})" for part, told in others.items() if told},
         **{key: value for key, value in trained.about.items() if str(value) and key not in ("epoch", *ORIGINS)},
@@ -161,6 +166,15 @@ def _write_card(folder: Path, title: str, name: str | None, trained: Trained, mo
         metric=trained.about.get("metric"),
         use=f"import solfa\n\n{loading}\nclips = model.generate({told}seconds=10, num=4)",
     )
+
+
+def _listener_facts(folder: Path) -> dict[str, str]:
+    directory = find_listener(folder)
+    if directory is None:
+        return {}
+    listener = load_listener(directory)
+    num_parameters = sum(parameter.numel() for parameter in listener.parameters())
+    return {"listener": f"tells {listener.config.condition}; {num_parameters:,} parameters"}
 
 
 _WHAT = {

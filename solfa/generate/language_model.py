@@ -12,6 +12,7 @@ from solfa.config import Config, parse_config
 from solfa.errors import ConfigError
 from solfa.generate.clip import GeneratedClip
 from solfa.generate.codes import BestOf, CodesJob, generate_clips, prompt_codes
+from solfa.generate.condition_listener import ConditionListener
 from solfa.generate.data_codec import DataCodec, codes_array
 from solfa.generate.generator import OnStep
 from solfa.generate.options import with_options
@@ -38,8 +39,14 @@ class LanguageModel:
 
     Options: ClassVar[type[Config]] = CandidateSettings
 
-    def __init__(self, network: ConditionedLM, data_codec: DataCodec, sampling: CandidateSettings) -> None:
-        self.network, self.sampling = network, sampling
+    def __init__(
+        self,
+        network: ConditionedLM,
+        data_codec: DataCodec,
+        sampling: CandidateSettings,
+        listener: ConditionListener | None = None,
+    ) -> None:
+        self.network, self.sampling, self.listener = network, sampling, listener
         self._data_codec = data_codec
         self._layout: WeightLayout | None = None
 
@@ -56,7 +63,9 @@ class LanguageModel:
             array.frame_rate,
         )
         data_codec = DataCodec(str(config.get("codec") or data_facts["codec"]), array)
-        return cls(network, data_codec, sampling_of(config, CandidateSettings))
+        folder = config.get("listener")
+        listener = None if folder is None else ConditionListener.load(str(folder), network.conditioners, data_facts)
+        return cls(network, data_codec, sampling_of(config, CandidateSettings), listener)
 
     @property
     def codec(self) -> Codec:
@@ -135,7 +144,8 @@ class LanguageModel:
     def _choose(self, told: Mapping[str, Any], codes: Int64[Tensor, "N K T"]) -> int:
         conditioners = self.network.conditioners
         rows = [told, {}, *conditioners.near_misses(told)]
-        return best_candidate(blind_log_probs(self.network.lm, conditioners.checked(rows)(), codes))
+        log_probs = blind_log_probs(self.network.lm, conditioners.checked(rows)(), codes)
+        return best_candidate(log_probs, None if self.listener is None else self.listener.log_probs(told, codes))
 
     def _told(self, text: str | None, conditions: Mapping[str, Any]) -> dict[str, Any]:
         return with_text(conditions, text, self.conditions)

@@ -18,6 +18,7 @@ from solfa.codecs.protocol import Codec, Encoded, StoredClip, as_batch
 from solfa.environment.accelerator import choose_device
 from solfa.environment.teams import load_environment
 from solfa.errors import ConfigError
+from solfa.files.digest import file_sha256
 from solfa.generate.adapters import LoadsPretrained, adapter_facts, with_factors
 from solfa.generate.built_in.model_release import BUILT_IN_MODELS, is_released, released_folder
 from solfa.generate.catalogue import find_generator
@@ -29,6 +30,7 @@ from solfa.generate.stream import DrawsSamples, OnAudio
 from solfa.generate.trained_folder import Trained, read_trained
 from solfa.generate.weight_layout import LaysOutWeights, choose_layout, weight_layout
 from solfa.models.adapters.merged_weights import merge_adapters
+from solfa.models.listener.listener_files import find_listener
 from solfa.models.lm.weight_layouts import WeightLayout
 from solfa.pretrained.hub import SOLFA_MODEL, local_directory
 from solfa.pretrained.tensors import weights_sha256
@@ -111,12 +113,13 @@ class Model:
     @property
     def provenance(self) -> dict[str, Any]:
         """Which model, data and software make its clips; with a clip's metadata, enough to make it again."""
-        about, data = self.trained.about, self.trained.data_facts
+        about, data, listener = self.trained.about, self.trained.data_facts, find_listener(self.trained.folder)
         return {
             "experiment": about.get("experiment", self.trained.folder.name),
             "epoch": about.get("epoch"),
             "weights_sha256": self._weights_sha256,
             **({"adapters": adapter_facts(self.trained.adapters)} if self.trained.adapters else {}),
+            **({} if listener is None else {"listener_sha256": file_sha256(listener / "model.safetensors")}),
             "weights": self._laid_out,
             "device": self.device.type,
             "codec_fingerprint": self.codec.fingerprint,
@@ -293,6 +296,9 @@ def build_model(trained: Trained, *, device: str = "auto", codec: str | None = N
         config = {**config, "codec": str(own)}
     if codec is not None and "codec" not in trained.config:
         raise ConfigError(f"`codec`: the codec of the model in {trained.folder} cannot be replaced; leave it out")
+    listener = find_listener(trained.folder)
+    if listener is not None:
+        config = {**config, "listener": str(listener)}
     place = torch.device(choose_device(device))
     kind = find_generator(trained.solver, trust_code=trust_code)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from solfa.models.flow.dits import FlowConditions
     from solfa.models.flow.generation import FlowSampling, draw_latents
     from solfa.models.flow.network import FlowNetwork, build_flow
+    from solfa.models.listener.listener_files import load_listener, save_listener
+    from solfa.models.listener.network import Listener, ListenerConfig
     from solfa.models.lm.conditions import Conditions
     from solfa.models.lm.generation import GenerationSettings, generate
     from solfa.models.lm.musicgen import LoadedMusicgen, load_musicgen, save_musicgen
@@ -61,6 +63,8 @@ else:
             "solfa.models.flow.dits": ["FlowConditions"],
             "solfa.models.flow.generation": ["FlowSampling", "draw_latents"],
             "solfa.models.flow.network": ["FlowNetwork", "build_flow"],
+            "solfa.models.listener.listener_files": ["load_listener", "save_listener"],
+            "solfa.models.listener.network": ["Listener", "ListenerConfig"],
             "solfa.models.lm.conditions": ["Conditions"],
             "solfa.models.lm.generation": ["GenerationSettings", "generate"],
             "solfa.models.lm.musicgen": ["LoadedMusicgen", "load_musicgen", "save_musicgen"],
@@ -118,6 +122,8 @@ __all__ = [
     "InputsAndTargets",
     "LabelsConfig",
     "LearntWordsConfig",
+    "Listener",
+    "ListenerConfig",
     "LoadedMusicgen",
     "LoadingReport",
     "LogisticMixture",
@@ -154,9 +160,11 @@ __all__ = [
     "lay_out_weights",
     "load_base",
     "load_codec_model",
+    "load_listener",
     "load_musicgen",
     "previous_classes",
     "save_codec_model",
+    "save_listener",
     "save_musicgen",
     "text_then_audio",
 ]

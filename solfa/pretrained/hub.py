@@ -42,7 +42,9 @@ PIPELINE = HubFiles(
     "a pipeline of diffusers",
 )
 TEXT_MODEL = HubFiles(TEXT_WEIGHTS, TEXT_FILES, instead="; conditioner=text_small needs no download")
-SOLFA_MODEL = HubFiles(("model.safetensors",), ("config.json", "README.md", "curve.svg", "codec/*"), "export_model")
+SOLFA_MODEL = HubFiles(
+    ("model.safetensors",), ("config.json", "README.md", "curve.svg", "codec/*", "listener/*"), "export_model"
+)
 
 
 def is_hub_id(text: str) -> bool:

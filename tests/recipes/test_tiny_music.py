@@ -10,13 +10,17 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 
 import solfa
 from solfa.audio import write_audio
 from solfa.audio.sources.choice import open_source
 from solfa.errors import ConfigError
 from solfa.generate.built_in import model_release as release
-from tests.generate.tiny_music_model import export_tiny_music
+from solfa.models import Listener, ListenerConfig
+from solfa.models.listener.listener_files import LISTENER_FILES
+from solfa.models.listener.network import UNHEARD
+from tests.generate.tiny_music_model import export_tiny_music, put_listener
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny_music"
 RATE = 24_000
@@ -36,6 +40,7 @@ def load(name: str, module_name: str | None = None) -> ModuleType:
 orchestra, harmony, spec, composition = load("orchestra"), load("harmony"), load("spec"), load("composition")
 wordings, rendering, compose = load("wordings"), load("rendering"), load("compose")
 listening, families, judge = load("listening"), load("families"), load("judge")
+key_listener = load("key_listener")
 publish = load("publish", "tiny_music_publish")  # Another recipe has a `publish`, too.
 
 PIECES = [compose.draw_piece(0, split, number) for split in ("train", "held-out") for number in range(200)]
@@ -235,6 +240,40 @@ def test_the_judge_finds_the_renders_right_and_others_wrong(tmp_path: Path) -> N
     assert "| renders | 8 | 100 % |" in judge.as_table({"renders": found})
 
 
+def test_a_listener_is_told_the_notes_that_sound() -> None:
+    for piece in (piece for piece in PIECES[:60] if not piece.spec.is_drums):
+        sounding = key_listener.pitch_classes_over_time(piece.path, 750)
+        scale = harmony.SCALES[piece.spec.mode]
+        allowed = {(piece.spec.tonic + step) % 12 for step in (*scale, 11)}  # and the leading note, in minor
+        assert set(np.flatnonzero(sounding.any(axis=1))) <= allowed
+        assert sounding[piece.spec.tonic, 690] == 1.0, "the last chord is held"
+        first = piece.notes[0]
+        assert sounding[first.key % 12, 0] == 1.0 and first.start == 0.0
+    frames = torch.rand(2, 12, 37)
+    found = key_listener.at_steps(frames, 8)
+    assert found.shape == (2, 12, 5)
+    for step in range(5):
+        around = [frames[:, :, frame] for frame in range(8 * step - 4, 8 * step + 4) if 0 <= frame < 37]
+        assert torch.allclose(found[:, :, step], torch.stack(around).sum(dim=0) / 8)
+
+
+def test_a_listener_learns_from_codes_that_are_disturbed() -> None:
+    torch.manual_seed(0)
+    keys = torch.arange(96) % 4
+    codes = keys[:, None, None] + 4 * torch.randint(0, 3, (96, 2, 32))
+    disturbed = key_listener.disturb(codes, 12)
+    assert disturbed.shape == codes.shape and (disturbed == UNHEARD).any() and disturbed.max() < 12
+    assert 0.4 < float((disturbed == codes).float().mean()) < 0.9
+    sounding = torch.nn.functional.one_hot(keys % 12, 12).float()[:, :, None].expand(-1, -1, 32)
+    shape = {"num_codebooks": 2, "codebook_size": 12, "codec_fingerprint": "0" * 64}
+    size = {"embedding_dim": 8, "widths": (16,), "hidden_dim": 16, "end_frames": 8}
+    listener = Listener(ListenerConfig.model_validate({"condition": "key", "num_values": 24, **shape, **size}))
+    pieces = key_listener.Pieces(codes, keys, sounding)
+    losses = list(key_listener.teach(listener, pieces, 25))
+    root, key = key_listener.accuracies(listener, pieces)
+    assert losses[-1] < 0.7 * losses[0] and root >= key > 0.5, "chance is 0.25"
+
+
 def test_what_is_published_is_loaded_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "package"
     monkeypatch.setattr(release, "ROOT", package)
@@ -247,6 +286,25 @@ def test_what_is_published_is_loaded_by_its_name(tmp_path: Path, monkeypatch: py
     assert publish.publish(exported, release.TINY_MUSIC, 1, root=package) == about
     with pytest.raises(ConfigError, match=r"version 1 .*replace"):
         publish.publish(exported, release.TINY_MUSIC, 2, root=package)
+
+
+def test_a_listener_is_published_with_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "package"
+    monkeypatch.setattr(release, "ROOT", package)
+    exported = export_tiny_music(tmp_path / "exported", has_key=True)
+    alone = release.files_fingerprint(exported)
+    put_listener(exported)
+    about = publish.publish(exported, release.TINY_MUSIC, 1, root=package)
+    assert about.fingerprint == release.files_fingerprint(exported) != alone
+    assert solfa.load_model(release.TINY_MUSIC, device="cpu").provenance["listener_sha256"]
+    weights = package / release.TINY_MUSIC / LISTENER_FILES[1]
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
+    with pytest.raises(ConfigError, match="damaged or were replaced"):
+        solfa.load_model(release.TINY_MUSIC, device="cpu")
+    both = sum((exported / name).stat().st_size for name in ("model.safetensors", LISTENER_FILES[1]))
+    monkeypatch.setattr(publish, "MAX_BYTES", both - 1)
+    with pytest.raises(ConfigError, match=f"found {both:,}"):
+        publish.publish(exported, "tiny", 1, root=package)
 
 
 def test_what_does_not_belong_into_the_package_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

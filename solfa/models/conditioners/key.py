@@ -45,6 +45,7 @@ class KeyConditioner(nn.Module):
     """One vector per clip: what a key consists of, then a learned projection."""
 
     features: Tensor
+    num_values = len(KEYS)
 
     def __init__(self, config: KeyConfig, dim: int) -> None:
         super().__init__()
@@ -56,6 +57,11 @@ class KeyConditioner(nn.Module):
         """Number the keys, -1 where there is none."""
         found = [None if value is None else key_of(str(value)) for value in values]
         return {"keys": torch.tensor([-1 if key is None else KEYS.index(key) for key in found], dtype=torch.int64)}
+
+    def numbers(self, value: Any | None) -> list[int]:
+        """Number the keys on the tonic that a value names, major and minor: the tonic matters more, and is surer."""
+        key = None if value is None else key_of(str(value))
+        return [] if key is None else [number for number, other in enumerate(KEYS) if other.tonic == key.tonic]
 
     def spell(self, value: Any | None) -> str:
         """Write the key that a value names."""

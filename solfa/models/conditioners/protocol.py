@@ -72,6 +72,17 @@ class HasNearMisses(Protocol):
         ...
 
 
+@runtime_checkable
+class NumbersValues(Protocol):
+    """A conditioner of a condition that has so many values and no others, so that a listener can tell them apart."""
+
+    num_values: int
+
+    def numbers(self, value: Any | None) -> Sequence[int]:
+        """List the numbers, from 0, of the values that a clip counts as right with; none if the value says nothing."""
+        ...
+
+
 class AttributeConfig(Config):
     """The settings that every kind of attribute has."""
 

@@ -11,7 +11,12 @@ from its first frame to its last. A model has learnt to read blindly if beginnin
 Near misses differ from the conditions in one value that is easily taken for the right one, such as a key a fifth away.
 Agreement hardly tells them apart, because most of it is the instrument and the beat, which they share. So agreement
 chooses the better half of the candidates, and the margin chooses one of these.
+
+A listener (`solfa.models.listener`) has learnt from clips whose value is known, and tells much better. If there is one,
+agreement only drops the worst quarter, and the listener chooses one of the others.
 """
+
+import math
 
 import torch
 from jaxtyping import Float, Float32, Int64
@@ -25,6 +30,8 @@ from solfa.ops.patterns import lay_out
 
 TOLD, NOTHING, NEAR_MISSES = 0, 1, 2
 """The rows of conditions that candidates are judged by; near misses are the last ones, if there are any."""
+KEPT_BY_MARGIN, KEPT_BY_LISTENER = 0.5, 0.75
+"""How many of the candidates, those that agree best, the margin or a listener chooses from."""
 
 
 class CandidateSettings(GenerationSettings):
@@ -59,8 +66,10 @@ def blind_log_probs(model: CodecLM, conditions: Conditions, codes: Int64[Tensor,
     return torch.stack([nats.masked_fill(~known, 0.0).sum(dim=(1, 2)) for nats in each], dim=1)
 
 
-def best_candidate(log_probs: Float[Tensor, "N R"]) -> int:
+def best_candidate(log_probs: Float[Tensor, "N R"], heard: Float[Tensor, "N"] | None = None) -> int:
     """Choose a clip by its nats under what was told, under nothing and under near misses, in this order of columns.
+
+    `heard` is the log-probability of what was told, as a listener finds it; it decides instead of the near misses.
 
     >>> import torch
     >>> from solfa.models.lm.candidates import best_candidate
@@ -71,8 +80,9 @@ def best_candidate(log_probs: Float[Tensor, "N R"]) -> int:
     """
     told = log_probs[:, TOLD]
     agreement = told - log_probs[:, NOTHING]
-    if log_probs.shape[1] == NEAR_MISSES:
+    if heard is None and log_probs.shape[1] == NEAR_MISSES:
         return int(agreement.argmax())
-    half = agreement.topk(-(-len(agreement) // 2)).indices
-    margin = told - log_probs[:, NEAR_MISSES:].mean(dim=1)
-    return int(half[margin[half].argmax()])
+    decisive = told - log_probs[:, NEAR_MISSES:].mean(dim=1) if heard is None else heard
+    share = KEPT_BY_MARGIN if heard is None else KEPT_BY_LISTENER
+    better = agreement.topk(math.ceil(share * len(agreement))).indices
+    return int(better[decisive[better].argmax()])

@@ -7,6 +7,7 @@ from solfa.config import parse_config
 from solfa.generate.request import with_text
 from solfa.models.conditioners.key import KeyConditioner, KeyConfig, key_features
 from solfa.models.conditioners.key_names import KEYS, SCALES, KeyName, key_of, neighbours
+from solfa.models.conditioners.protocol import NumbersValues
 from solfa.models.conditioners.set import ConditionerSet, ConditionsConfig
 
 
@@ -88,3 +89,11 @@ def test_rows_that_could_be_heard_instead_differ_in_the_key_alone() -> None:
         {"key": "A major"},
     ]
     assert conditioners.near_misses({"key": "a waltz"}) == conditioners.near_misses({}) == []
+
+
+def test_a_clip_counts_as_right_on_the_tonic_in_both_modes() -> None:
+    part = KeyConditioner(KeyConfig(kind="key", source="caption"), 8)
+    assert isinstance(part, NumbersValues) and part.num_values == 24
+    for spelled in ("organ in D flat minor", "C# major"):
+        assert [str(KEYS[number]) for number in part.numbers(spelled)] == ["C# major", "C# minor"]
+    assert part.numbers("a waltz") == part.numbers(None) == []

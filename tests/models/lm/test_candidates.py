@@ -63,3 +63,12 @@ def test_near_misses_decide_among_the_half_that_agrees_best() -> None:
     assert best_candidate(torch.tensor([told, nothing]).T) == 0
     assert best_candidate(torch.tensor([told, nothing, *near]).T) == 1, "margins of the first two: -0.5, 1.5"
     assert best_candidate(torch.tensor([told[:1], nothing[:1], near[0][:1]]).T) == 0, "one is its own half"
+
+
+def test_a_listener_decides_instead_of_near_misses() -> None:
+    told, nothing = [-10.0, -11.0, -12.0, -30.0], [-20.0, -20.0, -20.0, -20.0]
+    near = [[-9.0, -13.0, -40.0, -90.0], [-10.0, -12.0, -40.0, -90.0]]
+    for rows in ([told, nothing], [told, nothing, *near]):
+        assert best_candidate(torch.tensor(rows).T, torch.tensor([-0.1, -0.2, -0.3, -0.4])) == 0
+        found = best_candidate(torch.tensor(rows).T, torch.tensor([-0.4, -0.3, -0.2, -0.1]))
+        assert found == 2, "the fourth agrees least, and is dropped"

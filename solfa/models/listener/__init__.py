@@ -1,0 +1,1 @@
+"""A small network that hears codes and tells the value of a condition."""
