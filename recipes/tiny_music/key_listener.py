@@ -24,7 +24,7 @@ from wordings import SHARPS
 
 import solfa
 from solfa.errors import ConfigError, SolfaError
-from solfa.models import Listener, ListenerConfig, load_listener, save_listener
+from solfa.models import CodesListener, ListenerConfig, load_listener, save_listener
 from solfa.models.conditioners.key_names import KEYS, KeyName
 from solfa.models.listener.network import UNHEARD
 
@@ -98,7 +98,7 @@ def at_steps(sounding: Tensor, frames_per_step: int) -> Tensor:
     )
 
 
-def teach(listener: Listener, pieces: Pieces, epochs: int, rate: float = RATE) -> Iterator[float]:
+def teach(listener: CodesListener, pieces: Pieces, epochs: int, rate: float = RATE) -> Iterator[float]:
     """Train on all pieces, and yield the mean loss of every epoch."""
     steps = epochs * -(-len(pieces.keys) // BATCH)
     # What the notes are is learnt beside the key, and forgotten afterwards: 12 answers for every step teach much more
@@ -124,7 +124,7 @@ def teach(listener: Listener, pieces: Pieces, epochs: int, rate: float = RATE) -
 
 
 @torch.inference_mode()
-def accuracies(listener: Listener, pieces: Pieces) -> Sequence[float]:
+def accuracies(listener: CodesListener, pieces: Pieces) -> Sequence[float]:
     """Return how many roots are right, and how many keys."""
     found = torch.cat([listener.eval()(codes).argmax(dim=1) for codes in pieces.codes.split(64)])
     right = (found % 12 == pieces.keys % 12, found == pieces.keys)
@@ -146,7 +146,7 @@ def main() -> None:
         train, valid = read_pieces(arguments.train), read_pieces([arguments.valid])
         info = solfa.open_dataset(arguments.train[0]).info
         torch.manual_seed(arguments.seed)
-        listener = Listener(
+        listener = CodesListener(
             ListenerConfig(
                 condition="key",
                 num_values=len(KEYS),

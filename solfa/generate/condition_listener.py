@@ -1,4 +1,4 @@
-"""A listener in the terms of a model's conditions: how probable is it that clips have the value they were told?"""
+"""A listener in the terms of a model's conditions: how probable it is that clips have what they were told."""
 
 from collections.abc import Mapping
 from typing import Any, Self, final
@@ -12,14 +12,14 @@ from solfa.generate.data_codec import codes_array
 from solfa.models.conditioners.protocol import NumbersValues
 from solfa.models.conditioners.set import ConditionerSet
 from solfa.models.listener.listener_files import load_listener
-from solfa.models.listener.network import Listener
+from solfa.models.listener.network import CodesListener
 
 
 @final
 class ConditionListener:
     """Hears codes with a listener, which stays on the CPU, and compares them with what was told."""
 
-    def __init__(self, listener: Listener, conditioner: NumbersValues) -> None:
+    def __init__(self, listener: CodesListener, conditioner: NumbersValues) -> None:
         self._listener, self._conditioner = listener, conditioner
 
     @classmethod

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from solfa.models.flow.generation import FlowSampling, draw_latents
     from solfa.models.flow.network import FlowNetwork, build_flow
     from solfa.models.listener.listener_files import load_listener, save_listener
-    from solfa.models.listener.network import Listener, ListenerConfig
+    from solfa.models.listener.network import CodesListener, ListenerConfig
     from solfa.models.lm.conditions import Conditions
     from solfa.models.lm.generation import GenerationSettings, generate
     from solfa.models.lm.musicgen import LoadedMusicgen, load_musicgen, save_musicgen
@@ -64,7 +64,7 @@ else:
             "solfa.models.flow.generation": ["FlowSampling", "draw_latents"],
             "solfa.models.flow.network": ["FlowNetwork", "build_flow"],
             "solfa.models.listener.listener_files": ["load_listener", "save_listener"],
-            "solfa.models.listener.network": ["Listener", "ListenerConfig"],
+            "solfa.models.listener.network": ["CodesListener", "ListenerConfig"],
             "solfa.models.lm.conditions": ["Conditions"],
             "solfa.models.lm.generation": ["GenerationSettings", "generate"],
             "solfa.models.lm.musicgen": ["LoadedMusicgen", "load_musicgen", "save_musicgen"],
@@ -102,6 +102,7 @@ __all__ = [
     "CodecLMConfig",
     "CodecModel",
     "CodecModelConfig",
+    "CodesListener",
     "Conditioner",
     "ConditionerSet",
     "Conditions",
@@ -122,7 +123,6 @@ __all__ = [
     "InputsAndTargets",
     "LabelsConfig",
     "LearntWordsConfig",
-    "Listener",
     "ListenerConfig",
     "LoadedMusicgen",
     "LoadingReport",

@@ -10,7 +10,7 @@ from solfa.codecs.catalogue import load_codec
 from solfa.generate.trained_folder import Trained, exported_config
 from solfa.models.conditioners.set import ConditionsConfig
 from solfa.models.listener.listener_files import FOLDER, save_listener
-from solfa.models.listener.network import Listener, ListenerConfig
+from solfa.models.listener.network import CodesListener, ListenerConfig
 from solfa.models.lm.conditioned import build_conditioned_lm
 from solfa.models.lm.network import CodecLMConfig
 from solfa.pretrained.directory import write_checkpoint
@@ -52,7 +52,7 @@ def export_tiny_music(
     return folder
 
 
-def put_listener(folder: Path, **changes: Any) -> Listener:
+def put_listener(folder: Path, **changes: Any) -> CodesListener:
     """Put a listener with random weights into the folder of a model that has keys."""
     codec = load_codec(CODEC)
     shape = {"num_codebooks": codec.num_codebooks, "codebook_size": codec.codebook_size}
@@ -60,6 +60,6 @@ def put_listener(folder: Path, **changes: Any) -> Listener:
     size = {"embedding_dim": 4, "widths": (4,), "end_frames": 4}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        listener = Listener(ListenerConfig.model_validate({**shape, **told, **size, **changes}))
+        listener = CodesListener(ListenerConfig.model_validate({**shape, **told, **size, **changes}))
     save_listener(listener, folder / FOLDER)
     return listener

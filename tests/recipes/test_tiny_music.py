@@ -17,7 +17,7 @@ from solfa.audio import write_audio
 from solfa.audio.sources.choice import open_source
 from solfa.errors import ConfigError
 from solfa.generate.built_in import model_release as release
-from solfa.models import Listener, ListenerConfig
+from solfa.models import CodesListener, ListenerConfig
 from solfa.models.listener.listener_files import LISTENER_FILES
 from solfa.models.listener.network import UNHEARD
 from tests.generate.tiny_music_model import export_tiny_music, put_listener
@@ -267,7 +267,7 @@ def test_a_listener_learns_from_codes_that_are_disturbed() -> None:
     sounding = torch.nn.functional.one_hot(keys % 12, 12).float()[:, :, None].expand(-1, -1, 32)
     shape = {"num_codebooks": 2, "codebook_size": 12, "codec_fingerprint": "0" * 64}
     size = {"embedding_dim": 8, "widths": (16,), "hidden_dim": 16, "end_frames": 8}
-    listener = Listener(ListenerConfig.model_validate({"condition": "key", "num_values": 24, **shape, **size}))
+    listener = CodesListener(ListenerConfig.model_validate({"condition": "key", "num_values": 24, **shape, **size}))
     pieces = key_listener.Pieces(codes, keys, sounding)
     losses = list(key_listener.teach(listener, pieces, 25))
     root, key = key_listener.accuracies(listener, pieces)

@@ -13,7 +13,7 @@ import torch
 from solfa.config import parse_config
 from solfa.errors import ConfigError
 from solfa.files.whole_files import new_directory
-from solfa.models.listener.network import Listener, ListenerConfig
+from solfa.models.listener.network import CodesListener, ListenerConfig
 from solfa.pretrained.account import check_tensors
 from solfa.pretrained.directory import CONFIG, read_config, write_checkpoint
 from solfa.pretrained.tensors import TensorFiles, halved
@@ -32,12 +32,12 @@ def find_listener(folder: Path) -> Path | None:
     return own if (own / CONFIG).is_file() else None
 
 
-def save_listener(listener: Listener, directory: str | Path, *, half: bool = False) -> None:
+def save_listener(listener: CodesListener, directory: str | Path, *, half: bool = False) -> None:
     """Write a listener to a new directory, in float16 if `half`.
 
-    >>> from solfa.models import Listener, ListenerConfig, load_listener, save_listener
+    >>> from solfa.models import CodesListener, ListenerConfig, load_listener, save_listener
     >>> shape = {"num_codebooks": 2, "codebook_size": 16, "codec_fingerprint": "d2fa4765"}
-    >>> listener = Listener(ListenerConfig(condition="key", num_values=24, **shape))
+    >>> listener = CodesListener(ListenerConfig(condition="key", num_values=24, **shape))
     >>> save_listener(listener, "listener", half=True)
     >>> load_listener("listener").config == listener.config
     True
@@ -53,7 +53,7 @@ def save_listener(listener: Listener, directory: str | Path, *, half: bool = Fal
         write_checkpoint(folder, config, {name: halved(name, one) if half else one for name, one in state.items()})
 
 
-def load_listener(directory: str | Path) -> Listener:
+def load_listener(directory: str | Path) -> CodesListener:
     """Load a listener in float32 and eval mode, every tensor accounted for."""
     folder, where = Path(directory), f"listener {directory}"
     raw = read_config(folder)
@@ -64,7 +64,7 @@ def load_listener(directory: str | Path) -> Listener:
             f"{found[1]!r}; it was written by solfa {raw.get('solfa_version')}, this is {__version__}"
         )
     with torch.random.fork_rng(devices=[]):  # the initial weights are replaced
-        listener = Listener(parse_config(ListenerConfig, raw["listener"], where))
+        listener = CodesListener(parse_config(ListenerConfig, raw["listener"], where))
     files, own = TensorFiles(folder), listener.state_dict()
     check_tensors(files, {name: tuple(tensor.shape) for name, tensor in own.items()}, set(), where)
     listener.load_state_dict({name: files.read(name) for name in own})

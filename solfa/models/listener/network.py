@@ -43,13 +43,13 @@ class ListenerConfig(Config):
     """How much of a clip is its end."""
 
 
-class Listener(nn.Module):
+class CodesListener(nn.Module):
     """Tells the value of a condition from codes.
 
     >>> import torch
-    >>> from solfa.models import Listener, ListenerConfig
+    >>> from solfa.models import CodesListener, ListenerConfig
     >>> shape = {"num_codebooks": 4, "codebook_size": 1024, "codec_fingerprint": "d2fa4765"}
-    >>> listener = Listener(ListenerConfig(condition="key", num_values=24, **shape))
+    >>> listener = CodesListener(ListenerConfig(condition="key", num_values=24, **shape))
     >>> listener(torch.randint(0, 1024, (2, 4, 750))).shape
     torch.Size([2, 24])
     """
