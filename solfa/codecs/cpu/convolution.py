@@ -18,8 +18,6 @@ from solfa.codecs.cpu.tiles import Geometry, InputWindow, split_evenly, windows_
 
 TILE_BYTES = 1 << 21
 """Activations of one piece: near enough to the core to be cheap, long enough that calling torch costs little."""
-FRAMES_BYTES = 1 << 19
-"""The same for the compiled kernel, which needs no other layout and hence no long pieces."""
 
 
 @dataclass(frozen=True)
@@ -143,12 +141,13 @@ class FusedLayers(NamedTuple):
     shortcuts: tuple[Convolution, ...] = ()
     """Convolutions that a window passes beside those."""
 
-    def frames_per_tile(self, tile_bytes: int) -> int:
+    @property
+    def frames_per_tile(self) -> int:
         """Output frames of a piece; large weights, which are read or reordered for every piece, need longer ones."""
         last = self.convolutions[-1]
         weight_bytes = sum(conv.weight.numel() * conv.weight.element_size() for conv in self.convolutions)
         bytes_per_frame = last.weight.shape[1] * last.stride * last.weight.element_size()
-        return max(2 * self.widest + 2, max(tile_bytes, weight_bytes) // bytes_per_frame)
+        return max(2 * self.widest + 2, max(TILE_BYTES, weight_bytes) // bytes_per_frame)
 
     def is_compiled(self, chain: Sequence[Geometry]) -> bool:
         """Say whether the compiled kernel computes a clip exactly as PyTorch does in this process.
@@ -176,7 +175,7 @@ def is_frame_major(dtype: torch.dtype) -> bool:
     """Say whether the channels of a frame are next to each other in memory while a dtype is computed.
 
     That is how oneDNN computes; other layouts are converted and back at every convolution, which takes as long as the
-    bf16 products themselves. In fp32 it would gain 10 % and round differently from the plain modules.
+    bf16 products themselves. In fp32 it would round differently there, so only the compiled kernel does it.
     """
     return dtype == torch.bfloat16
 
@@ -221,7 +220,7 @@ def run_stage(stage: FusedLayers, x: Float[Tensor, "1 C N"]) -> Float[Tensor, "1
     width = int(stage.convolutions[-1].weight.shape[0])
     by_frames = is_compiled or is_frame_major(x.dtype)
     out = x.new_empty(1, num_frames, width).mT if by_frames else x.new_empty(1, width, num_frames)
-    for first, last in split_evenly(num_frames, stage.frames_per_tile(FRAMES_BYTES if is_compiled else TILE_BYTES)):
+    for first, last in split_evenly(num_frames, stage.frames_per_tile):
         windows = windows_of(chain, first, last)
         # Contiguous, because torch computes the last elements of strided rows with different instructions.
         piece = x[..., windows[0].start : windows[0].stop]

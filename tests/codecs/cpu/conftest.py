@@ -9,7 +9,6 @@ from solfa.codecs.cpu import convolution
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
     monkeypatch.setattr(convolution, "TILE_BYTES", 1 << 12)
-    monkeypatch.setattr(convolution, "FRAMES_BYTES", 1 << 14)
 
 
 @pytest.fixture(autouse=True)
