@@ -159,7 +159,7 @@ class FusedLayers(NamedTuple):
             and torch.get_num_threads() == 1
             and has_onednn()
             and all(
-                geometry.num_in >= conv.shape.lengths[0]
+                conv.shape.has_usual_kernel(geometry.num_in)
                 for conv, geometry in zip(self.convolutions, chain, strict=True)
             )
             and all(conv.compiled is not None for conv in (*self.convolutions, *self.shortcuts))

@@ -18,6 +18,9 @@ from solfa.codecs.cpu.frame_kernel import FrameKernel, Order, pack
 
 # torch hands a convolution to oneDNN only above this many input elements (use_mkldnn in ATen's Convolution.cpp).
 ONEDNN_ELEMENTS = 20480
+_OUTPUTS_AT_ONCE = 28
+"""oneDNN computes so many with AVX-512. If none is left over at the end of a strided layer that pads, it takes another
+kernel, with another order (found by comparing all lengths up to 720)."""
 _CHAINS = (192, 128, 384, 336, 320, 256, 448, 512, 96, 64)
 """Numbers of products after which matrix products start a new sum; the first two on AMD processors."""
 
@@ -41,7 +44,14 @@ class LayerShape(NamedTuple):
     def lengths(self) -> tuple[int, int, int]:
         """Numbers of samples to try: from the fewest for which oneDNN is asked and computes as for many others."""
         fewest = max(ONEDNN_ELEMENTS // self.width_in + 1, self.span + 15 * self.stride)
+        fewest = max(fewest, 33 * self.stride) if self.padding else fewest
         return fewest, fewest + 11 * self.stride + 1, 2 * fewest + 16 * self.stride + 3
+
+    def has_usual_kernel(self, num_in: int) -> bool:
+        """Say whether PyTorch computes a clip of so many samples in the way that was compared."""
+        num_out = (num_in + 2 * self.padding - self.span) // self.stride + 1
+        is_even = self.padding > 0 and self.stride > 1 and num_out % _OUTPUTS_AT_ONCE == 0
+        return num_in >= self.lengths[0] and not is_even
 
 
 def orders(shape: LayerShape) -> Iterator[Order]:
