@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 
 from solfa.codecs.cpu.frame_kernel import load_frame_kernel, pack
-from solfa.codecs.cpu.rounding import LayerShape, find_order
+from solfa.codecs.cpu.sum_order import LayerShape, find_order
 
 SHAPES = [
     LayerShape(*numbers, padding=0, has_bias=True)

@@ -6,5 +6,5 @@ between two downsamplings are computed together, one short piece of time after a
 around it that its convolutions see. No value is approximated, and none depends on where the pieces were cut.
 
 In float32 with one thread, a compiled kernel takes over those layers whose sums it reproduces to the last bit on this
-machine (`rounding`); the channels of a frame are then next to each other from one layer to the next.
+machine (`sum_order`); the channels of a frame are then next to each other from one layer to the next.
 """

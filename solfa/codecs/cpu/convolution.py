@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.utils.weight_norm import WeightNorm
 
 from solfa.codecs.cpu.frame_kernel import FrameConvolution, load_frame_kernel, pack
-from solfa.codecs.cpu.rounding import ONEDNN_ELEMENTS, LayerShape, find_order
+from solfa.codecs.cpu.sum_order import ONEDNN_ELEMENTS, LayerShape, find_order
 from solfa.codecs.cpu.tiles import Geometry, InputWindow, split_evenly, windows_of
 
 TILE_BYTES = 1 << 21

@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from solfa.codecs.cpu.activations import ExactSnake, elu
 from solfa.codecs.cpu.convolution import FusedLayers, Padding, Placed, fold, run_stages
+from solfa.codecs.cpu.exact_activations import ExactSnake, elu
 from solfa.codecs.inference import clip_by_clip
 
 Activation = Callable[[Float[Tensor, "1 C n"]], Float[Tensor, "1 C n"]]

@@ -16,7 +16,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from solfa.codecs.cpu.activations import elu, elu_
 from solfa.codecs.cpu.convolution import (
     Convolution,
     FusedLayers,
@@ -27,6 +26,7 @@ from solfa.codecs.cpu.convolution import (
     run_stages,
     span_of,
 )
+from solfa.codecs.cpu.exact_activations import elu, elu_
 from solfa.codecs.cpu.lstm import residual_lstm
 
 

@@ -2,7 +2,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from solfa.codecs.cpu.activations import ExactSnake, elu, elu_, elu_by, has_exact_elu, has_exact_snake, numbers_to_try
+from solfa.codecs.cpu.exact_activations import (
+    ExactSnake,
+    elu,
+    elu_,
+    elu_by,
+    has_exact_elu,
+    has_exact_snake,
+    numbers_to_try,
+)
 from solfa.codecs.cpu.frame_kernel import FrameKernel, load_frame_kernel
 
 

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from solfa.codecs.cpu import rounding
+from solfa.codecs.cpu import sum_order
 from solfa.codecs.cpu.frame_kernel import FrameKernel, Order, load_frame_kernel, pack
-from solfa.codecs.cpu.rounding import LayerShape, find_order, orders
+from solfa.codecs.cpu.sum_order import LayerShape, find_order, orders
 
 SHAPES = {
     "audio": LayerShape(1, 32, 7, 1, 1, 0, True),
@@ -46,7 +46,7 @@ def test_a_compiled_layer_has_the_bits_of_pytorch(kernel, shape):
 
 def test_a_layer_is_left_to_pytorch_if_no_order_gives_its_bits(kernel, monkeypatch):
     shape = SHAPES["residual"]
-    monkeypatch.setattr(rounding, "orders", lambda _: [Order(1, 96), Order(2, 7)])
+    monkeypatch.setattr(sum_order, "orders", lambda _: [Order(1, 96), Order(2, 7)])
     assert find_order.__wrapped__(kernel, shape) is None
 
 
