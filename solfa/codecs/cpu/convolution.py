@@ -1,7 +1,9 @@
 """Convolutions with their weight norm folded, applied to a clip piece by piece."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import repeat
 from typing import NamedTuple
 
 import torch
@@ -10,11 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.weight_norm import WeightNorm
 
+from solfa.codecs.cpu.frame_kernel import FrameConvolution, load_frame_kernel, pack
+from solfa.codecs.cpu.sum_order import ONEDNN_ELEMENTS, LayerShape, find_order
 from solfa.codecs.cpu.tiles import Geometry, InputWindow, split_evenly, windows_of
-
-# torch hands a convolution to oneDNN only above this many input elements (use_mkldnn in ATen's Convolution.cpp). Both
-# kernels are correct up to rounding, but a piece should be rounded the way the whole clip is.
-ONEDNN_ELEMENTS = 20480
 
 TILE_BYTES = 1 << 21
 """Activations of one piece: near enough to the core to be cheap, long enough that calling torch costs little."""
@@ -49,6 +49,21 @@ class Convolution:
     def span(self) -> int:
         return span_of(int(self.weight.shape[-1]), self.dilation)
 
+    @property
+    def shape(self) -> LayerShape:
+        padding = self.padding.left if self.padding.by_convolution else 0
+        width_out, width_in, taps = self.weight.shape
+        return LayerShape(width_in, width_out, taps, self.stride, self.dilation, padding, self.bias is not None)
+
+    @cached_property
+    def compiled(self) -> FrameConvolution | None:
+        """The same in C, equal to the last bit to what PyTorch computes with one thread; None if there is no such."""
+        kernel = load_frame_kernel()
+        order = None if kernel is None else find_order(kernel, self.shape)
+        if kernel is None or order is None:
+            return None
+        return pack(kernel, self.weight, self.bias, self.stride, self.dilation, order)
+
     def over(self, num_in: int) -> Geometry:
         """Place the convolution over a clip of `num_in` samples."""
         completion = -num_in % self.stride if self.padding.completes_last_frame else 0
@@ -77,16 +92,22 @@ class Placed(NamedTuple):
     conv: Convolution
     geometry: Geometry
     window: InputWindow
+    is_compiled: bool = False
+    out: Tensor | None = None
+    """Where the compiled kernel writes to."""
 
-    def __call__(self, x: Float[Tensor, "1 in n"]) -> Float[Tensor, "1 out m"]:
-        """Convolve the samples of the window, padding them where they touch an end of the clip."""
+    def __call__(self, x: Float[Tensor, "1 in n"], added: Float[Tensor, "1 out m"] | None = None) -> Tensor:
+        """Convolve the samples of the window, padding them where they touch an end of the clip; then add others."""
         window = self.window
         if self.geometry.pads_itself:
-            return self._convolve(x, window.pad_left)[..., window.num_dropped : window.num_dropped + window.num_kept]
+            kept = slice(window.num_dropped, window.num_dropped + window.num_kept)
+            return plus(self._convolve(x, window.pad_left)[..., kept], added)
         if window.pad_left or window.pad_right:
-            x = F.pad(x, (window.pad_left, window.pad_right), self.conv.padding.mode)
-            x = frame_major(x) if is_frame_major(x.dtype) else x
-        return self._convolve(x, 0)
+            x = pad_ends(x, window.pad_left, window.pad_right, self.conv.padding.mode)
+        if self.is_compiled:
+            assert self.conv.compiled is not None
+            return self.conv.compiled(x, window.num_kept, added, self.out)
+        return plus(self._convolve(x, 0), added)
 
     def _convolve(self, x: Tensor, padding: int) -> Tensor:
         weight, bias, stride, dilation = self.conv.weight, self.conv.bias, self.conv.stride, self.conv.dilation
@@ -108,8 +129,7 @@ class Placed(NamedTuple):
             x.numel() <= ONEDNN_ELEMENTS < x.shape[1] * num_samples
             and self.conv.weight.shape[-1] > 1
             and x.dtype == torch.float32
-            and bool(torch.backends.mkldnn.enabled)
-            and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+            and has_onednn()
         )
 
 
@@ -118,14 +138,32 @@ class FusedLayers(NamedTuple):
 
     convolutions: tuple[Convolution, ...]
     compute: Callable[[Float[Tensor, "1 C n"], Iterator[Placed]], Float[Tensor, "1 Z m"]]
+    shortcuts: tuple[Convolution, ...] = ()
+    """Convolutions that a window passes beside those."""
 
     @property
     def frames_per_tile(self) -> int:
-        """Output frames of a piece; large weights, which are reordered for every piece, need longer ones."""
+        """Output frames of a piece; large weights, which are read or reordered for every piece, need longer ones."""
         last = self.convolutions[-1]
         weight_bytes = sum(conv.weight.numel() * conv.weight.element_size() for conv in self.convolutions)
         bytes_per_frame = last.weight.shape[1] * last.stride * last.weight.element_size()
         return max(2 * self.widest + 2, max(TILE_BYTES, weight_bytes) // bytes_per_frame)
+
+    def is_compiled(self, chain: Sequence[Geometry]) -> bool:
+        """Say whether the compiled kernel computes a clip exactly as PyTorch does in this process.
+
+        It has one thread, and no clip is so short that PyTorch might take other ways than those that were compared.
+        """
+        return (
+            all(conv.weight.dtype == torch.float32 for conv in self.convolutions)
+            and torch.get_num_threads() == 1
+            and has_onednn()
+            and all(
+                conv.shape.has_usual_kernel(geometry.num_in)
+                for conv, geometry in zip(self.convolutions, chain, strict=True)
+            )
+            and all(conv.compiled is not None for conv in (*self.convolutions, *self.shortcuts))
+        )
 
     @property
     def widest(self) -> int:
@@ -137,7 +175,7 @@ def is_frame_major(dtype: torch.dtype) -> bool:
     """Say whether the channels of a frame are next to each other in memory while a dtype is computed.
 
     That is how oneDNN computes; other layouts are converted and back at every convolution, which takes as long as the
-    bf16 products themselves. In fp32 it would gain 10 % and round differently from the plain modules.
+    bf16 products themselves. In fp32 it would round differently there, so only the compiled kernel does it.
     """
     return dtype == torch.bfloat16
 
@@ -145,6 +183,24 @@ def is_frame_major(dtype: torch.dtype) -> bool:
 def frame_major(x: Float[Tensor, "B C n"]) -> Float[Tensor, "B C n"]:
     """Lay out the channels of a frame next to each other."""
     return x.mT.contiguous().mT
+
+
+def pad_ends(x: Float[Tensor, "1 C n"], left: int, right: int, mode: str) -> Float[Tensor, "1 C m"]:
+    """Pad in time and keep the layout; only the samples near the ends are looked at."""
+    reach = max(left, right) + 1
+    head = F.pad(x[..., :reach], (left, 0), mode)[..., :left]
+    tail = F.pad(x[..., -reach:], (0, right), mode)[..., -right:] if right else x[..., :0]
+    return torch.cat([head.mT, x.mT, tail.mT], dim=1).mT if x.mT.is_contiguous() else torch.cat([head, x, tail], dim=2)
+
+
+def plus(x: Float[Tensor, "1 C n"], added: Float[Tensor, "1 C n"] | None) -> Float[Tensor, "1 C n"]:
+    """Add in place, if there is something to add."""
+    return x if added is None else x.add_(added)
+
+
+def has_onednn() -> bool:
+    """Say whether torch may use oneDNN now."""
+    return bool(torch.backends.mkldnn.enabled) and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
 def has_fast_bf16() -> bool:
@@ -157,17 +213,23 @@ def run_stage(stage: FusedLayers, x: Float[Tensor, "1 C N"]) -> Float[Tensor, "1
     chain: list[Geometry] = []
     for conv in stage.convolutions:
         chain.append(conv.over(chain[-1].num_out if chain else int(x.shape[-1])))
+    is_compiled = stage.is_compiled(chain)
+    if is_compiled:  # which needs no padding where there is none
+        chain = [replace(geometry, pads_itself=False) for geometry in chain]
     num_frames = chain[-1].num_out
     width = int(stage.convolutions[-1].weight.shape[0])
-    by_frames = is_frame_major(x.dtype)
+    by_frames = is_compiled or is_frame_major(x.dtype)
     out = x.new_empty(1, num_frames, width).mT if by_frames else x.new_empty(1, width, num_frames)
     for first, last in split_evenly(num_frames, stage.frames_per_tile):
         windows = windows_of(chain, first, last)
-        placed = map(Placed, stage.convolutions, chain, windows)
         # Contiguous, because torch computes the last elements of strided rows with different instructions.
         piece = x[..., windows[0].start : windows[0].stop]
         piece = frame_major(piece) if by_frames else piece.contiguous()
-        out[..., first:last] = stage.compute(piece, placed)
+        if is_compiled:
+            targets = [*repeat(None, len(chain) - 1), out[..., first:last]]
+            stage.compute(piece, map(Placed, stage.convolutions, chain, windows, repeat(True), targets))
+        else:
+            out[..., first:last] = stage.compute(piece, map(Placed, stage.convolutions, chain, windows))
     return out
 
 
@@ -177,5 +239,5 @@ def run_stages(stages: Sequence[FusedLayers], audio: Float[Tensor, "B C N"]) -> 
     for clip in torch.split(audio, 1):
         for stage in stages:
             clip = run_stage(stage, clip)
-        clips.append(clip)
+        clips.append(clip.contiguous())
     return torch.cat(clips)

@@ -17,27 +17,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from solfa.codecs.cpu.convolution import FusedLayers, Padding, Placed, fold, run_stages
+from solfa.codecs.cpu.exact_activations import ExactSnake, elu
 from solfa.codecs.inference import clip_by_clip
 
 Activation = Callable[[Float[Tensor, "1 C n"]], Float[Tensor, "1 C n"]]
 
 
-@dataclass(frozen=True)
-class ExactSnake:
-    """x + sin^2(alpha x) / beta, rounded operation by operation as the plain module rounds it."""
-
-    alpha: Float[Tensor, "1 C 1"]
-    inverse: Float[Tensor, "1 C 1"]
-
-    def __call__(self, x: Float[Tensor, "1 C n"]) -> Float[Tensor, "1 C n"]:
-        wave = torch.mul(x, self.alpha).sin_()
-        return wave.mul_(wave).mul_(self.inverse).add_(x)
-
-
 def read_activation(module: Any) -> Activation:
     """Take the parameters out of a `Snake1d` of transformers, where alpha is beta, or of diffusers, as logarithms."""
     if isinstance(module, nn.ELU):
-        return module
+        return elu if module.alpha == 1 else module
     alpha = module.alpha.detach()
     if not hasattr(module, "beta"):
         return ExactSnake(alpha, (alpha + 1e-9).reciprocal())
@@ -58,9 +47,9 @@ class DacCompute:
             x = next(placed)(x)
         for before, between in self.units:
             inner, outer = next(placed), next(placed)
-            hidden = outer(between(inner(before(x))))
+            hidden = between(inner(before(x)))
             skipped = outer.window.start - inner.window.start
-            x = hidden.add_(x[..., skipped : skipped + hidden.shape[-1]])
+            x = outer(hidden, x[..., skipped : skipped + outer.window.num_kept])
         return next(placed)(self.last(x))
 
 

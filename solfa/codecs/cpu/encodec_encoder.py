@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from solfa.codecs.cpu.convolution import (
     Convolution,
@@ -27,6 +26,7 @@ from solfa.codecs.cpu.convolution import (
     run_stages,
     span_of,
 )
+from solfa.codecs.cpu.exact_activations import elu, elu_
 from solfa.codecs.cpu.lstm import residual_lstm
 
 
@@ -43,11 +43,11 @@ class SeanetCompute:
             x = next(placed)(x)
         for shortcut in self.shortcuts:
             inner, outer = next(placed), next(placed)
-            hidden = outer(F.elu_(inner(F.elu(x))))
             skipped = outer.window.start - inner.window.start
-            kept = x[..., skipped : skipped + hidden.shape[-1]]
-            x = hidden.add_(kept if shortcut is None else outer._replace(conv=shortcut)(kept))
-        return next(placed)(F.elu_(x) if self.shortcuts else F.elu(x))
+            kept = x[..., skipped : skipped + outer.window.num_kept]
+            added = kept if shortcut is None else outer._replace(conv=shortcut)(kept)
+            x = outer(elu_(inner(elu(x))), added)
+        return next(placed)(elu_(x) if self.shortcuts else elu(x))
 
 
 def fold_padded(layer: Any) -> Convolution:
@@ -70,7 +70,8 @@ def read_stages(layers: Sequence[Any]) -> list[FusedLayers]:
             convolutions.append(fold_padded(layer))
             if shortcuts:
                 compute = SeanetCompute(has_first=not stages, shortcuts=tuple(shortcuts))
-                stages.append(FusedLayers(tuple(convolutions), compute))
+                beside = tuple(conv for conv in shortcuts if conv is not None)
+                stages.append(FusedLayers(tuple(convolutions), compute, beside))
                 convolutions, shortcuts = [], []
     return stages
 

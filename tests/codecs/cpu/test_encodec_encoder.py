@@ -4,8 +4,9 @@ from torch import nn
 from transformers import EncodecConfig, EncodecModel
 
 from solfa.codecs.checkpoint import Checkpoint
-from solfa.codecs.cpu import encodec_encoder
+from solfa.codecs.cpu import convolution, encodec_encoder
 from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
+from solfa.codecs.cpu.frame_kernel import FrameConvolution
 from solfa.codecs.cpu.lstm import MIN_CLIPS
 from solfa.codecs.families.trained import OwnCodec, OwnOptions
 from solfa.models.codec.bottlenecks import Rvq
@@ -83,6 +84,40 @@ def test_the_fast_encoder_differs_by_rounding_only_in_float32(options, tone):
     model, audio = tiny(**options), tone(3, 8001)
     plain = torch.cat([model.encoder(clip[None]) for clip in audio])
     torch.testing.assert_close(fast_encodec_encoder(model)(audio), plain, rtol=1e-3, atol=1e-5 * plain.std().item())
+
+
+@pytest.mark.parametrize("options", [CENTRED, CAUSAL, STEREO], ids=["centred", "causal", "stereo"])
+@torch.no_grad()
+def test_compiled_stages_have_the_bits_of_the_plain_encoder(options, tone):
+    # Wide enough for vectors, and long enough for the ways that PyTorch takes with real clips.
+    model = tiny(**{"upsampling_ratios": [4, 2], **options, "num_filters": 32})
+    stages = encodec_encoder.read_stages(list(model.encoder.layers)[:-3])
+    # An even number: PyTorch computes the ELU of up to 31 numbers at the very end with other instructions.
+    audio = tone(2, 21060, options.get("audio_channels", 1))
+    plain = torch.cat([model.encoder(clip[None]) for clip in audio])
+    fast = fast_encodec_encoder(model)(audio)
+    torch.testing.assert_close(fast, plain, rtol=1e-3, atol=1e-5 * plain.std().item())
+    layers = [conv for stage in stages for conv in (*stage.convolutions, *stage.shortcuts)]
+    if any(conv.compiled is None for conv in layers):
+        pytest.skip("there is no C compiler, or PyTorch adds up in another order on this processor")
+    assert all(stage.is_compiled([conv.over(30000) for conv in stage.convolutions]) for stage in stages)
+    assert torch.equal(fast, plain)
+
+
+@pytest.mark.parametrize("reason", ["no compiler", "other order", "several threads", "no oneDNN"])
+@torch.no_grad()
+def test_stages_are_left_to_pytorch_where_the_compiled_ones_do_not_apply(reason, tone, monkeypatch):
+    model, audio = tiny(**CENTRED, num_filters=32), tone(1, 21003)
+    if reason == "no compiler":
+        monkeypatch.setattr(convolution, "load_frame_kernel", lambda: None)
+    elif reason == "other order":
+        monkeypatch.setattr(convolution, "find_order", lambda kernel, shape: None)
+    elif reason == "several threads":
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    else:
+        monkeypatch.setattr(convolution, "has_onednn", lambda: False)
+    monkeypatch.setattr(FrameConvolution, "__call__", None)
+    torch.testing.assert_close(fast_encodec_encoder(model)(audio), model.encoder(audio), rtol=1e-3, atol=1e-4)
 
 
 @torch.no_grad()

@@ -1,0 +1,89 @@
+"""The activations of codecs, with the bits that PyTorch gives them: ELU, and snake, x + sin^2(alpha x) / beta.
+
+Pieces whose channels are next to each other (`solfa.codecs.cpu.frame_kernel`) are computed in C, if that gives the same
+bits here, which is tried once. The sine itself is always PyTorch's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from solfa.codecs.cpu.frame_kernel import FrameKernel, load_frame_kernel
+
+
+def elu(x: Float[Tensor, "1 C n"]) -> Float[Tensor, "1 C n"]:
+    """Compute the ELU."""
+    kernel = kernel_for(x, has_exact_elu)
+    return F.elu(x) if kernel is None else elu_by(kernel, x, torch.empty_like(x))
+
+
+def elu_(x: Float[Tensor, "1 C n"]) -> Float[Tensor, "1 C n"]:
+    """Compute the ELU in place."""
+    kernel = kernel_for(x, has_exact_elu)
+    return F.elu_(x) if kernel is None else elu_by(kernel, x, x)
+
+
+@dataclass(frozen=True)
+class ExactSnake:
+    """x + sin^2(alpha x) / beta, rounded operation by operation as the plain module rounds it."""
+
+    alpha: Float[Tensor, "1 C 1"]
+    inverse: Float[Tensor, "1 C 1"]
+
+    def __call__(self, x: Float[Tensor, "1 C n"]) -> Float[Tensor, "1 C n"]:
+        kernel = kernel_for(x, has_exact_snake)
+        return self.by_torch(x) if kernel is None else self.by(kernel, x)
+
+    def by_torch(self, x: Float[Tensor, "1 C n"]) -> Float[Tensor, "1 C n"]:
+        wave = torch.mul(x, self.alpha).sin_()
+        return wave.mul_(wave).mul_(self.inverse).add_(x)
+
+    def by(self, kernel: FrameKernel, x: Float[Tensor, "1 C n"]) -> Float[Tensor, "1 C n"]:
+        wave = torch.empty_like(x)
+        num_channels, num_frames = x.shape[1:]
+        kernel.scale(x.data_ptr(), self.alpha.data_ptr(), wave.data_ptr(), num_frames, num_channels)
+        wave.sin_()
+        kernel.square_and_add(wave.data_ptr(), self.inverse.data_ptr(), x.data_ptr(), num_frames, num_channels)
+        return wave
+
+
+def elu_by(kernel: FrameKernel, x: Float[Tensor, "1 C n"], out: Float[Tensor, "1 C n"]) -> Float[Tensor, "1 C n"]:
+    """Compute the ELU in C; `out` may be `x`."""
+    kernel.elu(x.data_ptr(), out.data_ptr(), x.numel())
+    return out
+
+
+def kernel_for(x: Float[Tensor, "1 C n"], is_exact: Callable[[FrameKernel], bool]) -> FrameKernel | None:
+    """Find the kernel if it can read `x` and computes exactly what PyTorch does."""
+    if x.dtype != torch.float32 or x.device.type != "cpu" or not x.mT.is_contiguous():
+        return None
+    kernel = load_frame_kernel()
+    return kernel if kernel is not None and x.shape[1] % kernel.lanes == 0 and is_exact(kernel) else None
+
+
+@cache
+def has_exact_elu(kernel: FrameKernel) -> bool:
+    """Compare the two ELUs, bit by bit."""
+    x = numbers_to_try()
+    return torch.equal(elu_by(kernel, x, torch.empty_like(x)), F.elu(x))
+
+
+@cache
+def has_exact_snake(kernel: FrameKernel) -> bool:
+    """Compare the two snakes, bit by bit."""
+    x = numbers_to_try().clamp(-1e4, 1e4)
+    channels = torch.linspace(0.2, 3.0, x.shape[1]).view(1, -1, 1)
+    snake = ExactSnake(channels, (channels + 1e-9).reciprocal())
+    return torch.equal(snake.by(kernel, x), snake.by_torch(x))
+
+
+def numbers_to_try() -> Float[Tensor, "1 64 n"]:
+    """Draw numbers of all sizes and both signs, frame by frame."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.empty(1, 2048, 64).uniform_(-30.0, 5.0, generator=generator).exp2()
+    return (sizes * torch.randn(sizes.shape, generator=generator)).mT

@@ -1,0 +1,95 @@
+"""Find the order in which PyTorch adds up the products of a convolution, by trying.
+
+A sum of floating-point numbers depends on its order, and codes must not change. What PyTorch calls (oneDNN for several
+taps, a matrix product for one) keeps one order for all outputs of a layer; which one depends on the processor, the
+library's version and the layer. So a layer of the same shape with random weights is computed by PyTorch and in each
+order that was ever seen, over several lengths with their ends: the compiled kernel takes over if, and only if, one of
+them is equal to the last bit.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch.nn import functional as F
+
+from solfa.codecs.cpu.frame_kernel import FrameKernel, Order, pack
+
+# torch hands a convolution to oneDNN only above this many input elements (use_mkldnn in ATen's Convolution.cpp).
+ONEDNN_ELEMENTS = 20480
+_OUTPUTS_AT_ONCE = 28
+"""oneDNN computes so many with AVX-512. If none is left over at the end of a strided layer that pads, it takes another
+kernel, with another order (found by comparing all lengths up to 720)."""
+_CHAINS = (192, 128, 384, 336, 320, 256, 448, 512, 96, 64)
+"""Numbers of products after which matrix products start a new sum; the first two on AMD processors."""
+
+
+class LayerShape(NamedTuple):
+    """What a convolution's rounding may depend on."""
+
+    width_in: int
+    width_out: int
+    taps: int
+    stride: int
+    dilation: int
+    padding: int
+    has_bias: bool
+
+    @property
+    def span(self) -> int:
+        return (self.taps - 1) * self.dilation + 1
+
+    @property
+    def lengths(self) -> tuple[int, int, int]:
+        """Numbers of samples to try: from the fewest for which oneDNN is asked and computes as for many others."""
+        fewest = max(ONEDNN_ELEMENTS // self.width_in + 1, self.span + 15 * self.stride)
+        fewest = max(fewest, 33 * self.stride) if self.padding else fewest
+        return fewest, fewest + 11 * self.stride + 1, 2 * fewest + 16 * self.stride + 3
+
+    def has_usual_kernel(self, num_in: int) -> bool:
+        """Say whether PyTorch computes a clip of so many samples in the way that was compared."""
+        num_out = (num_in + 2 * self.padding - self.span) // self.stride + 1
+        is_even = self.padding > 0 and self.stride > 1 and num_out % _OUTPUTS_AT_ONCE == 0
+        return num_in >= self.lengths[0] and not is_even
+
+
+def orders(shape: LayerShape) -> Iterator[Order]:
+    """List the orders that were seen, the likely ones first."""
+    width = shape.width_in
+    for block in dict.fromkeys((min(16, width), min(8, width))):
+        if width % block:
+            continue
+        blocks = width // block
+        if shape.taps > 1:
+            yield Order(block, shape.taps)
+            yield Order(block, shape.taps * blocks)
+        else:
+            yield Order(block, blocks)
+            for chain in _CHAINS:
+                if chain < width and chain % block == 0:
+                    yield Order(block, chain // block)
+        yield Order(block, shape.taps * blocks, starts_with_bias=True)
+    if shape.taps > 1:
+        yield Order(width, shape.taps)
+
+
+@cache
+def find_order(kernel: FrameKernel, shape: LayerShape) -> Order | None:
+    """Find the order whose sums are equal to PyTorch's with one thread; None if there is none among those tried."""
+    if kernel.panel(shape.width_out) is None:
+        return None
+    generator = torch.Generator().manual_seed(0)
+    size = (shape.width_out, shape.width_in, shape.taps)
+    weight = torch.randn(size, generator=generator) / (shape.width_in * shape.taps) ** 0.5
+    bias = torch.randn(shape.width_out, generator=generator) if shape.has_bias else None
+    inputs = [torch.randn(1, shape.width_in, num, generator=generator) for num in shape.lengths]
+    padding = (shape.padding, shape.padding)
+    expected = [F.conv1d(x, weight, bias, shape.stride, shape.padding, shape.dilation) for x in inputs]
+    frames = [F.pad(x, padding).mT.contiguous().mT for x in inputs]
+    for order in orders(shape):
+        packed = pack(kernel, weight, bias, shape.stride, shape.dilation, order)
+        pairs = zip(frames, expected, strict=True)
+        if all(torch.equal(packed(x, wanted.shape[-1]), wanted) for x, wanted in pairs):
+            return order
+    return None
