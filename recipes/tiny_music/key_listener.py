@@ -24,9 +24,7 @@ from wordings import SHARPS
 
 import solfa
 from solfa.errors import ConfigError, SolfaError
-from solfa.models import CodesListener, ListenerConfig, load_listener, save_listener
-from solfa.models.conditioners.key_names import KEYS, KeyName
-from solfa.models.listener.network import UNHEARD
+from solfa.models import KEYS, UNHEARD, CodesListener, KeyName, ListenerConfig, load_listener, save_listener
 
 EPOCHS, BATCH, RATE, DECAY, SMOOTHING, NOTES = 24, 32, 3e-3, 0.05, 0.05, 5.0
 REPLACED, UNHEARD_FRAMES, UNHEARD_CODEBOOKS, CUT, OTHERS = 0.3, 0.3, 0.15, 0.5, 0.4

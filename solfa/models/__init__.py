@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from solfa.models.codec.codec_files import load_codec_model, save_codec_model
     from solfa.models.codec.config import CodecModelConfig
     from solfa.models.codec.network import CodecModel, Reconstruction
+    from solfa.models.conditioners.key_names import KEYS, KeyName
     from solfa.models.conditioners.labels import LabelsConfig
     from solfa.models.conditioners.learnt_words import LearntWordsConfig
     from solfa.models.conditioners.numbers import NumberConfig
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from solfa.models.flow.generation import FlowSampling, draw_latents
     from solfa.models.flow.network import FlowNetwork, build_flow
     from solfa.models.listener.listener_files import load_listener, save_listener
-    from solfa.models.listener.network import CodesListener, ListenerConfig
+    from solfa.models.listener.network import UNHEARD, CodesListener, ListenerConfig
     from solfa.models.lm.conditions import Conditions
     from solfa.models.lm.generation import GenerationSettings, generate
     from solfa.models.lm.musicgen import LoadedMusicgen, load_musicgen, save_musicgen
@@ -52,6 +53,7 @@ else:
             "solfa.models.codec.codec_files": ["load_codec_model", "save_codec_model"],
             "solfa.models.codec.config": ["CodecModelConfig"],
             "solfa.models.codec.network": ["CodecModel", "Reconstruction"],
+            "solfa.models.conditioners.key_names": ["KEYS", "KeyName"],
             "solfa.models.conditioners.labels": ["LabelsConfig"],
             "solfa.models.conditioners.learnt_words": ["LearntWordsConfig"],
             "solfa.models.conditioners.numbers": ["NumberConfig"],
@@ -64,7 +66,7 @@ else:
             "solfa.models.flow.generation": ["FlowSampling", "draw_latents"],
             "solfa.models.flow.network": ["FlowNetwork", "build_flow"],
             "solfa.models.listener.listener_files": ["load_listener", "save_listener"],
-            "solfa.models.listener.network": ["CodesListener", "ListenerConfig"],
+            "solfa.models.listener.network": ["UNHEARD", "CodesListener", "ListenerConfig"],
             "solfa.models.lm.conditions": ["Conditions"],
             "solfa.models.lm.generation": ["GenerationSettings", "generate"],
             "solfa.models.lm.musicgen": ["LoadedMusicgen", "load_musicgen", "save_musicgen"],
@@ -95,6 +97,8 @@ else:
     )
 
 __all__ = [
+    "KEYS",
+    "UNHEARD",
     "Bridge",
     "CategoricalHead",
     "CategoricalHeadConfig",
@@ -121,6 +125,7 @@ __all__ = [
     "GenerationSettings",
     "IndexRouting",
     "InputsAndTargets",
+    "KeyName",
     "LabelsConfig",
     "LearntWordsConfig",
     "ListenerConfig",

@@ -54,7 +54,15 @@ def save_listener(listener: CodesListener, directory: str | Path, *, half: bool 
 
 
 def load_listener(directory: str | Path) -> CodesListener:
-    """Load a listener in float32 and eval mode, every tensor accounted for."""
+    """Load a listener in float32 and eval mode, every tensor accounted for.
+
+    >>> import torch
+    >>> from solfa.models import CodesListener, ListenerConfig, load_listener, save_listener
+    >>> shape = {"num_codebooks": 2, "codebook_size": 16, "codec_fingerprint": "d2fa4765"}
+    >>> save_listener(CodesListener(ListenerConfig(condition="key", num_values=24, **shape)), "heard")
+    >>> load_listener("heard")(torch.zeros(1, 2, 300, dtype=torch.int64)).shape  # how probable each of 24 keys is
+    torch.Size([1, 24])
+    """
     folder, where = Path(directory), f"listener {directory}"
     raw = read_config(folder)
     found = (raw.get("model_type"), raw.get("format_version"))
