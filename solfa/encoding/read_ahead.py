@@ -25,6 +25,11 @@ from solfa.store.planned_clip import PlannedClip
 SECONDS_AHEAD = 120.0
 CLIPS_AHEAD = 512
 """How far decoding may run ahead: about 50 MB of 48 kHz stereo."""
+WORK_AHEAD, WORK_AHEAD_FROM_AFAR = 0.5, 4.0
+LEAST_SECONDS_AHEAD = 5.0
+"""How far it does where encoders share the work: as much audio as the codec needs half a second for, or four seconds if
+audio or dataset are on a server; and 5 s until that is known. What is read ahead is taken from the others: reading two
+minutes ahead, the first of two encoders would leave nothing of them."""
 SECONDS_PER_TASK = 2.0
 CLIPS_PER_TASK = 64
 """Short clips are sent to a process together: to send one and to wait for it takes longer than to read a tenth of a
@@ -102,12 +107,76 @@ class _Task(NamedTuple, Generic[T]):
     future: "Future[list[Heard]]"
 
 
+class _Queue(Generic[T]):
+    """Tasks that are under way, in order."""
+
+    def __init__(self, tasks: Iterator[_Task[T]], sample_rate: int) -> None:
+        self._tasks, self._sample_rate = tasks, sample_rate
+        self.waiting: deque[_Task[T]] = deque()
+
+    def take(self, seconds_ahead: float) -> _Task[T] | None:
+        """Take the next task, if there is any, with at least one under way behind it unless it is very long itself."""
+        if not self.waiting and (first := next(self._tasks, None)) is not None:
+            self.waiting.append(first)
+        if not self.waiting:
+            return None
+        task = self.waiting.popleft()
+        while self._has_room(task, seconds_ahead) and (later := next(self._tasks, None)) is not None:
+            self.waiting.append(later)
+        return task
+
+    def _has_room(self, in_hand: _Task[T], seconds_ahead: float) -> bool:
+        num_samples = sum(task.num_samples for task in self.waiting)
+        if (in_hand.num_samples + num_samples) / self._sample_rate >= SECONDS_AHEAD:
+            return False
+        if not self.waiting:
+            return True
+        num_clips = sum(len(task.clips) for task in self.waiting)
+        return num_clips + CLIPS_PER_TASK <= CLIPS_AHEAD and num_samples < seconds_ahead * self._sample_rate
+
+
+class Pace:
+    """How fast a codec works, without the time that it waits for audio, and so how far reading should be ahead of it.
+
+    >>> from solfa.encoding.read_ahead import Pace
+    >>> pace = Pace(work_ahead=0.5)
+    >>> pace.seconds_ahead  # not known yet
+    5.0
+    >>> pace.add(audio_seconds=30.0, codec_seconds=1.0)
+    >>> pace.seconds_ahead
+    15.0
+    """
+
+    def __init__(self, work_ahead: float) -> None:
+        """Be so many seconds of the codec's work ahead."""
+        self._work_ahead = work_ahead
+        self._audio_seconds = self._codec_seconds = 0.0
+
+    def add(self, audio_seconds: float, codec_seconds: float) -> None:
+        """Count audio, and the time that the codec took for it."""
+        self._audio_seconds += audio_seconds
+        self._codec_seconds += codec_seconds
+
+    @property
+    def seconds_ahead(self) -> float:
+        """How many seconds of audio to read ahead."""
+        if not self._codec_seconds:
+            return LEAST_SECONDS_AHEAD
+        rate = self._audio_seconds / self._codec_seconds
+        return min(max(rate * self._work_ahead, LEAST_SECONDS_AHEAD), SECONDS_AHEAD)
+
+
 class DecodeAhead:
     """Decodes clips in order, a bounded amount ahead of what is requested."""
 
-    def __init__(self, target: Target, num_workers: int, readers: Executor | None = None) -> None:
-        """Take over `readers` that are there already, or start as many as are wanted."""
-        self._target, self._num_workers = target, num_workers
+    def __init__(
+        self, target: Target, num_workers: int, readers: Executor | None = None, pace: Pace | None = None
+    ) -> None:
+        """Take over `readers` that are there already, or start as many as are wanted.
+
+        What is read ahead of a `pace` is no more than it needs.
+        """
+        self._target, self._num_workers, self._pace = target, num_workers, pace
         self._pool = start_readers(num_workers) if readers is None else readers
 
     def __enter__(self) -> "DecodeAhead":
@@ -120,31 +189,24 @@ class DecodeAhead:
 
     def decode(self, clips: Iterable[tuple[T, PlannedClip]]) -> Iterator[Decoded[T]]:
         """Yield the audio of every clip, in the order given."""
-        tasks = self._tasks(iter(clips))
-        waiting: deque[_Task[T]] = deque()
-        num_clips = num_samples = 0
+        queue = _Queue(self._tasks(iter(clips)), self._target.sample_rate)
         while True:
-            while self._has_room(num_clips, num_samples) and (task := next(tasks, None)) is not None:
-                waiting.append(task)
-                num_clips, num_samples = num_clips + len(task.clips), num_samples + task.num_samples
-            if not waiting:
+            task = queue.take(self._seconds_ahead())
+            if task is None:
                 return
-            task = waiting.popleft()
-            num_clips, num_samples = num_clips - len(task.clips), num_samples - task.num_samples
             try:
                 heard = task.future.result()
             except BrokenProcessPool:
                 heard = self._hear_one_by_one(task)
-                waiting = deque(later._replace(future=self._submit(later.clips)) for later in waiting)
+                queue.waiting = deque(later._replace(future=self._submit(later.clips)) for later in queue.waiting)
             for (label, clip), one in zip(task.clips, heard, strict=True):
                 if isinstance(one.audio, str):
                     yield Decoded(label, clip, None, one.audio)
                 else:
                     yield Decoded(label, clip, one.audio, None, one.landmarks)
 
-    def _has_room(self, num_clips: int, num_samples: int) -> bool:
-        ahead = num_samples / self._target.sample_rate
-        return not num_clips or (num_clips + CLIPS_PER_TASK <= CLIPS_AHEAD and ahead < SECONDS_AHEAD)
+    def _seconds_ahead(self) -> float:
+        return SECONDS_AHEAD if self._pace is None else self._pace.seconds_ahead
 
     def _tasks(self, upcoming: Iterator[tuple[T, PlannedClip]]) -> Iterator[_Task[T]]:
         """Submit clips as they are asked for, short ones together."""

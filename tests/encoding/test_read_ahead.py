@@ -1,5 +1,6 @@
 """Decoding ahead keeps order, bounds, and every fault of one clip within that clip."""
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from solfa.encoding.read_ahead import (
     SECONDS_AHEAD,
     SECONDS_PER_TASK,
     DecodeAhead,
+    Pace,
     Target,
     decode_clip,
 )
@@ -94,6 +96,41 @@ def test_decoding_runs_ahead_by_a_bounded_amount(tmp_path):
         asked = 0
         assert next(ahead.decode((index, long) for index, _ in endless())) is not None
         assert asked <= 2
+
+
+def asked_before(ahead: DecodeAhead, clip: PlannedClip, num_taken: int) -> int:
+    """Count the clips that are asked for before so many have been taken."""
+    asked = 0
+
+    def endless():
+        nonlocal asked
+        while True:
+            asked += 1
+            yield asked, clip
+
+    results = ahead.decode(endless())
+    for _ in range(num_taken):
+        next(results)
+    return asked
+
+
+def test_a_slow_codec_has_one_clip_read_ahead_and_a_fast_one_many(clip, tmp_path):
+    long = replace(clip, num_samples=10 * 16_000)
+    pace = Pace(work_ahead=0.5)
+    with DecodeAhead(target(tmp_path), 0, pace=pace) as ahead:
+        assert asked_before(ahead, long, 3) == 4  # how fast it is, is not known yet
+        pace.add(audio_seconds=20, codec_seconds=2)
+        assert asked_before(ahead, long, 3) == 4
+        pace.add(audio_seconds=10_000, codec_seconds=98)  # about 100 s of audio a second
+        assert asked_before(ahead, long, 3) == 3 + math.ceil(0.5 * 10_020 / 100 / 10)
+        pace.add(audio_seconds=1e9, codec_seconds=0.0)
+        assert asked_before(ahead, long, 1) == math.ceil(SECONDS_AHEAD / 10)
+
+
+def test_nothing_is_read_behind_a_clip_that_is_very_long_itself(clip, tmp_path):
+    with DecodeAhead(target(tmp_path), 0) as ahead:
+        assert asked_before(ahead, replace(clip, num_samples=round(SECONDS_AHEAD * 16_000)), 3) == 3
+        assert asked_before(ahead, replace(clip, num_samples=round(SECONDS_AHEAD * 16_000) - 1), 3) == 4
 
 
 @pytest.mark.slow

@@ -9,7 +9,15 @@ import solfa
 from solfa.encoding.encode_loop import EncodedBatch
 from solfa.encoding.read_ahead import Decoded
 from solfa.encoding.shard_claims import Claim, claim_shards
-from solfa.encoding.shard_pipeline import CLIPS_TOGETHER, SECONDS_TOGETHER, Behind, ClaimedClip, _together, encode_batch
+from solfa.encoding.shard_pipeline import (
+    CLIPS_TOGETHER,
+    SECONDS_TOGETHER,
+    Behind,
+    ClaimedClip,
+    _together,
+    encode_batch,
+    encode_claims,
+)
 from solfa.environment.ranks import read_turn
 from solfa.errors import StoreError
 from solfa.store.layout import is_committed, read_info
@@ -35,6 +43,28 @@ def test_tasks_of_an_array_that_are_equally_fast_take_equally_many_shards(tmp_pa
     for claim in (claim for row in rounds for claim in row if claim is not None):
         claim.lease.release()
     assert taken == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+def test_an_encoder_that_is_first_leaves_the_others_most_of_a_short_job(tmp_path):
+    for index in range(12):
+        write_tone(tmp_path / f"audio/take{index:02d}.wav", 10, 1000)
+    root, codec = tmp_path / "music.solfa", solfa.load_codec("mulaw:sample_rate=1000")
+    solfa.encode(tmp_path / "audio", root, codec=codec)
+    for commit in (root / "commit").iterdir():
+        commit.unlink()
+    info, taken, held = read_info(root), [], []
+
+    def claims():
+        for claim in claim_shards(root, info, 0, 2):
+            taken.append(claim.shard.shard)
+            yield claim
+
+    def emit(progress):
+        held.append(len(taken))
+
+    encode_claims(root, info, codec, claims(), tmp_path / "audio", num_workers=0, made_by={}, emit=emit)
+    assert taken == list(range(8))
+    assert held[0] <= 3  # of how fast it is, it knows nothing before
 
 
 def test_what_is_queued_behind_a_fault_is_not_committed(tmp_path):
