@@ -66,7 +66,14 @@ class CodecModel(nn.Module):
         self.encoder.requires_grad_(False)
         self.bottleneck.requires_grad_(False)
         if isinstance(self.bottleneck, RvqBottleneck):
-            self.bottleneck.quantizer.learns = False
+            self.keep_codebooks()
+
+    def keep_codebooks(self) -> None:
+        """Let encoder and decoder learn, but not the entries that codes stand for."""
+        if not isinstance(self.bottleneck, RvqBottleneck):
+            kind = self.config.bottleneck.kind
+            raise ConfigError(f"keep_codebooks: expected a bottleneck rvq, which has codebooks to keep, found {kind}")
+        self.bottleneck.quantizer.learns = False
 
     def _check(self, audio: Tensor) -> None:
         channels, num_samples = audio.shape[1:]

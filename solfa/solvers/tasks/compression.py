@@ -82,12 +82,15 @@ class CompressionConfig(SolverConfig):
     adversarial: AdversarialConfig | None = None
     keep_codes: bool = False
     """Train the decoder alone: codes and latents that the codec has written before stay what it would write."""
+    keep_codebooks: bool = False
+    """Train encoder and decoder and leave the codebooks as they are: codes stand for the same latents as before."""
     generate: CompressionGenerateConfig = CompressionGenerateConfig()
 
     @model_validator(mode="after")
     def _codes_to_keep(self) -> "CompressionConfig":
-        if self.keep_codes and self.continue_from is None:
-            raise ValueError("keep_codes: there are no codes to keep; set continue_from to a trained codec")
+        for name, wanted in (("keep_codes", self.keep_codes), ("keep_codebooks", self.keep_codebooks)):
+            if wanted and self.continue_from is None:
+                raise ValueError(f"{name}: there are none to keep; set continue_from to a trained codec")
         return self
 
     @model_validator(mode="after")
@@ -177,10 +180,11 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         name, bottleneck = location.removeprefix("//pretrained/"), self.cfg.model.bottleneck
         trained = load_own(name)
         if trained is not None:
-            if self.cfg.keep_codes and trained.config.bottleneck.kind != bottleneck.kind:
+            kept = "keep_codes" if self.cfg.keep_codes else "keep_codebooks" if self.cfg.keep_codebooks else None
+            if kept is not None and trained.config.bottleneck.kind != bottleneck.kind:
                 raise ConfigError(
-                    f"keep_codes: the codes of {name} come from its bottleneck {trained.config.bottleneck.kind}, found "
-                    f"{bottleneck.kind}; set model.bottleneck to its own, or remove keep_codes"
+                    f"{kept}: the codes of {name} come from its bottleneck {trained.config.bottleneck.kind}, found "
+                    f"{bottleneck.kind}; set model.bottleneck to its own, or remove {kept}"
                 )
             return f"loaded the codec {name}: encoder, decoder; {start_from(self.codec, trained, name)}"
         if not isinstance(bottleneck, Rvq):
@@ -202,6 +206,8 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         network = CodecModel(self.cfg.model)
         if self.cfg.keep_codes:
             network.keep_codes()
+        if self.cfg.keep_codebooks:
+            network.keep_codebooks()
         return network
 
     def _train_codec(

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from solfa.errors import ConfigError
-from solfa.models.codec.bottlenecks import BottleneckConfig, Fsq, Rvq, RvqBottleneck
+from solfa.models.codec.bottlenecks import BottleneckConfig, Fsq, Gaussian, Rvq, RvqBottleneck
 from solfa.models.codec.network import CodecModel
 from solfa.nn.residual_beam import BEAM
 from tests.models.codec.tiny_codec import BOTTLENECKS, HOP, tiny_config, tiny_model
@@ -70,6 +70,23 @@ def test_with_its_codes_kept_only_the_decoder_learns(bottleneck: BottleneckConfi
     with torch.no_grad():
         # Codes are equal; torch may round latents another way where no gradient can be asked for.
         torch.testing.assert_close(model.eval().encode(audio), codes)
+
+
+def test_with_its_codebooks_kept_encoder_and_decoder_learn() -> None:
+    model, audio = tiny_model(Rvq(num_codebooks=4, codebook_size=16, codebook_dim=3)), torch.randn(4, 1, 900)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model.keep_codebooks()
+    made = model.train()(audio)
+    ((made.audio - audio).square().mean() + made.bottleneck.loss).backward()
+    torch.optim.SGD(model.parameters(), lr=1.0).step()
+    same = {name for name, tensor in model.state_dict().items() if torch.equal(tensor, before[name])}
+    assert same == {name for name in before if name.startswith("bottleneck.quantizer.")}
+
+
+@pytest.mark.parametrize("bottleneck", [Fsq(), Gaussian(latent_channels=2)])
+def test_only_codebooks_can_be_kept(bottleneck: BottleneckConfig) -> None:
+    with pytest.raises(ConfigError, match=rf"keep_codebooks: expected a bottleneck rvq.*found {bottleneck.kind}"):
+        tiny_model(bottleneck).keep_codebooks()
 
 
 def test_with_its_codes_kept_a_codec_still_learns_to_decode_fewer_codebooks() -> None:

@@ -193,8 +193,23 @@ def test_codes_are_only_kept_where_there_are_some(tones: Path, tmp_path: Path) -
     values = values_for(tones, model=model, continue_from=str(tmp_path / "codec"), keep_codes=True)
     with pytest.raises(ConfigError, match=r"keep_codes: .*bottleneck rvq, found gaussian"):
         solver_of(tmp_path / "other", values).restore()
-    with pytest.raises(ConfigError, match=r"keep_codes: .*set continue_from"):
-        solver_of(tmp_path, values_for(tones, keep_codes=True))
+    for name in ("keep_codes", "keep_codebooks"):
+        with pytest.raises(ConfigError, match=rf"{name}: .*set continue_from"):
+            solver_of(tmp_path, values_for(tones, **{name: True}))
+
+
+def test_codes_mean_what_they_meant_to_a_codec_whose_codebooks_are_kept(tones: Path, tmp_path: Path) -> None:
+    first = solver_of(tmp_path / "first", values_for(tones, optim__epochs=1, adversarial=None))
+    first.run()
+    save_codec_model(first.codec.eval(), tmp_path / "codec")
+    values = values_for(tones, continue_from=str(tmp_path / "codec"), keep_codebooks=True, optim__epochs=1)
+    solver = solver_of(tmp_path / "xp", values)
+    solver.run()
+    before, after = first.codec, solver.codec.eval()
+    codes = before.encode(torch.randn(1, 1, 400) * 0.1)
+    assert torch.equal(after.bottleneck.decode(codes), before.bottleneck.decode(codes))
+    for ours, theirs in ((after.encoder, before.encoder), (after.decoder, before.decoder)):
+        assert not all(map(torch.equal, ours.parameters(), theirs.parameters()))
 
 
 def test_an_encodec_checkpoint_is_where_tuning_starts(tones: Path, tmp_path: Path) -> None:
