@@ -2,6 +2,7 @@
 
 from typing import NamedTuple, final
 
+import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
@@ -39,11 +40,16 @@ class CodecModel(nn.Module):
         self.bottleneck: Bottleneck = config.bottleneck.build(config.network.dim)
         self.decoder = config.network.build_decoder(config.num_channels)
 
-    def forward(self, audio: Float[Tensor, "B C N"]) -> Reconstruction:
-        """Reconstruct, for training: gradients pass through the bottleneck, whose codebooks learn in training mode."""
+    def forward(self, audio: Float[Tensor, "B C N"], given: Float[Tensor, "b D T"] | None = None) -> Reconstruction:
+        """Reconstruct, for training: gradients pass through the bottleneck, whose codebooks learn in training mode.
+
+        The last clips are only decoded, from `given` latents, if there are any.
+        """
         self._check(audio)
-        passed: Bottlenecked = self.bottleneck(self.encoder(audio))
-        return Reconstruction(self.decoder(passed.latents)[..., : audio.shape[-1]], passed)
+        own = audio if given is None else audio[: len(audio) - len(given)]
+        passed: Bottlenecked = self.bottleneck(self.encoder(own))
+        latents = passed.latents if given is None else torch.cat([passed.latents, given.to(passed.latents.dtype)])
+        return Reconstruction(self.decoder(latents)[..., : audio.shape[-1]], passed)
 
     def encode(self, audio: Float[Tensor, "B C N"], num_codebooks: int | None = None) -> Shaped[Tensor, "B T Z"]:
         """Return codes `[B, T, K]` (int64) of the first codebooks, or means of continuous latents `[B, T, Z]`."""

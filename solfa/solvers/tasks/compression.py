@@ -40,6 +40,7 @@ from solfa.solvers.loop.averages import Metrics
 from solfa.solvers.optim.optimizer import AnyOptimizer, build_optimizer
 from solfa.solvers.plan.outline import Outline
 from solfa.solvers.standard import StandardSolver
+from solfa.solvers.tasks.older_codes import OlderCodesConfig
 from solfa.store.schema import ArraySpec
 from solfa.xp.state_file import load_module
 
@@ -84,7 +85,15 @@ class CompressionConfig(SolverConfig):
     """Train the decoder alone: codes and latents that the codec has written before stay what it would write."""
     keep_codebooks: bool = False
     """Train encoder and decoder and leave the codebooks as they are: codes stand for the same latents as before."""
+    older_codes: OlderCodesConfig | None = None
+    """With `keep_codebooks`: train the decoder on codes of the codec before, too, so that it still reads them well."""
     generate: CompressionGenerateConfig = CompressionGenerateConfig()
+
+    @model_validator(mode="after")
+    def _codebooks_of_older_codes(self) -> "CompressionConfig":
+        if self.older_codes is not None and not self.keep_codebooks:
+            raise ValueError("older_codes: they are only the same codes if codebooks stay; set keep_codebooks")
+        return self
 
     @model_validator(mode="after")
     def _codes_to_keep(self) -> "CompressionConfig":
@@ -123,6 +132,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
             theirs = cfg.optim.model_copy(update={"optimizer": rule, "groups": ()})
             self.discriminator_optimizer = build_optimizer(self.discriminator, theirs)
             self.register_stateful("discriminator", "discriminator_optimizer")
+        self.older_codes = None if cfg.older_codes is None else cfg.older_codes.build(cfg.model)
         self.balancer = cfg.balancer.build(weights, self._mean_over_processes)
         self.register_stateful("model", "optimizer", "balancer")
         self.register_best("model")
@@ -142,7 +152,8 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
 
     def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
         audio = self._waveform(batch.arrays, batch.mask)
-        passed: Reconstruction = self.model(audio)
+        older = self.older_codes.latents(audio) if self.older_codes is not None and self.is_training else None
+        passed: Reconstruction = self.model(audio, older)
         # The balancer wants gradients here and no further; in mixed precision Fabric refuses any but those of `update`.
         decoded = passed.audio.detach().requires_grad_(self.is_training)
         losses = {name: loss(decoded, audio) for name, loss in self.losses.items()}
@@ -186,7 +197,10 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
                     f"{kept}: the codes of {name} come from its bottleneck {trained.config.bottleneck.kind}, found "
                     f"{bottleneck.kind}; set model.bottleneck to its own, or remove {kept}"
                 )
-            return f"loaded the codec {name}: encoder, decoder; {start_from(self.codec, trained, name)}"
+            became = start_from(self.codec, trained, name)
+            if self.older_codes is not None:
+                self.older_codes.expect_same_codebooks(self.codec)
+            return f"loaded the codec {name}: encoder, decoder; {became}"
         if not isinstance(bottleneck, Rvq):
             raise ConfigError(
                 f"model.bottleneck: starting from {location} takes rvq, found {bottleneck.kind}; set kind to rvq"

@@ -17,6 +17,7 @@ from solfa.errors import ConfigError
 from solfa.files.whole_files import replace_atomically
 from solfa.generate.clip import GeneratedClip
 from solfa.models.codec.codec_files import save_codec_model
+from solfa.models.codec.network import Reconstruction
 from solfa.solvers.experiment import Experiment
 from solfa.solvers.tasks.compression import CompressionConfig, CompressionSolver
 from solfa.solvers.watchers.protocol import Watcher, Watchers
@@ -210,6 +211,43 @@ def test_codes_mean_what_they_meant_to_a_codec_whose_codebooks_are_kept(tones: P
     assert torch.equal(after.bottleneck.decode(codes), before.bottleneck.decode(codes))
     for ours, theirs in ((after.encoder, before.encoder), (after.decoder, before.decoder)):
         assert not all(map(torch.equal, ours.parameters(), theirs.parameters()))
+
+
+def test_a_decoder_learns_to_read_older_codes_beside_its_own(tones: Path, tmp_path: Path) -> None:
+    first = solver_of(tmp_path / "first", values_for(tones, optim__epochs=1, adversarial=None))
+    first.run()
+    save_codec_model(first.codec.eval(), tmp_path / "codec")
+    codec = str(tmp_path / "codec")
+    values = values_for(tones, continue_from=codec, keep_codebooks=True, older_codes={"codec": codec, "share": 0.5})
+    solver = solver_of(tmp_path / "xp", values)
+    batch: list[tuple[tuple[torch.Tensor | None, ...], Reconstruction]] = []
+    solver.codec.register_forward_hook(lambda model, inputs, made: batch.append((inputs, made)))
+    solver.run()
+    inputs, made = batch[0]
+    given = inputs[1]
+    assert 1 <= len(given) == round(0.5 * len(inputs[0])) and len(made.audio) == len(inputs[0])
+    assert made.bottleneck.codes is not None and len(made.bottleneck.codes) == len(inputs[0]) - len(given)
+    books = first.codec.config.bottleneck.num_codebooks
+    with torch.no_grad():
+        latents = [
+            first.codec.bottleneck.decode(first.codec.encode(inputs[0][-len(given) :], k + 1)) for k in range(books)
+        ]
+    assert any(torch.allclose(given, expected) for expected in latents)
+    assert any(inputs[1] is None for inputs, _ in batch)  # in validation
+
+
+def test_older_codes_are_those_of_the_same_codebooks(tones: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"older_codes: .*set keep_codebooks"):
+        solver_of(tmp_path, values_for(tones, older_codes={"codec": "solfa_24khz"}))
+    values = values_for(tones, continue_from="solfa_24khz", keep_codebooks=True, older_codes={"codec": "solfa_24khz"})
+    with pytest.raises(ConfigError, match=r"older_codes.codec: expected a codec .*found solfa_24khz"):
+        solver_of(tmp_path, values)
+    for seed, name in enumerate(("one", "other")):
+        save_codec_model(solver_of(tmp_path / f"{name}-xp", values_for(tones, seed=seed)).codec.eval(), tmp_path / name)
+    one, other = str(tmp_path / "one"), str(tmp_path / "other")
+    values = values_for(tones, continue_from=one, keep_codebooks=True, older_codes={"codec": other})
+    with pytest.raises(ConfigError, match=r"older_codes.codec: .*found others in .*other; name"):
+        solver_of(tmp_path / "xp", values).restore()
 
 
 def test_an_encodec_checkpoint_is_where_tuning_starts(tones: Path, tmp_path: Path) -> None:
