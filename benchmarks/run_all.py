@@ -96,7 +96,7 @@ def machine() -> dict[str, Any]:
 
 def line_of(ratio: Ratio) -> str:
     goal = "" if ratio.goal is None else f"goal {ratio.goal:g}{'' if ratio.is_reached else ', missed'}"
-    return f"  {ratio.name:<34}{ratio.against:<34}{ratio.value:>8.2f}x  {goal}"
+    return f"  {ratio.name:<56} {ratio.against:<30} {ratio.value:>7.2f}x  {goal}".rstrip()
 
 
 def chosen(names: list[str], is_quick: bool) -> list[Benchmark]:

@@ -135,15 +135,15 @@ class _Queue(Generic[T]):
         return num_clips + CLIPS_PER_TASK <= CLIPS_AHEAD and num_samples < seconds_ahead * self._sample_rate
 
 
-class Pace:
-    """How fast a codec works, without the time that it waits for audio, and so how far reading should be ahead of it.
+class ReadingLead:
+    """How far reading should be ahead of a codec, from how fast that works when it does not wait for audio.
 
-    >>> from solfa.encoding.read_ahead import Pace
-    >>> pace = Pace(work_ahead=0.5)
-    >>> pace.seconds_ahead  # not known yet
+    >>> from solfa.encoding.read_ahead import ReadingLead
+    >>> lead = ReadingLead(work_ahead=0.5)
+    >>> lead.seconds_ahead  # not known yet
     5.0
-    >>> pace.add(audio_seconds=30.0, codec_seconds=1.0)
-    >>> pace.seconds_ahead
+    >>> lead.add(audio_seconds=30.0, codec_seconds=1.0)
+    >>> lead.seconds_ahead
     15.0
     """
 
@@ -170,13 +170,13 @@ class DecodeAhead:
     """Decodes clips in order, a bounded amount ahead of what is requested."""
 
     def __init__(
-        self, target: Target, num_workers: int, readers: Executor | None = None, pace: Pace | None = None
+        self, target: Target, num_workers: int, readers: Executor | None = None, lead: ReadingLead | None = None
     ) -> None:
         """Take over `readers` that are there already, or start as many as are wanted.
 
-        What is read ahead of a `pace` is no more than it needs.
+        With a `lead`, no more is read ahead than the codec needs; without one, two minutes.
         """
-        self._target, self._num_workers, self._pace = target, num_workers, pace
+        self._target, self._num_workers, self._lead = target, num_workers, lead
         self._pool = start_readers(num_workers) if readers is None else readers
 
     def __enter__(self) -> "DecodeAhead":
@@ -206,7 +206,7 @@ class DecodeAhead:
                     yield Decoded(label, clip, one.audio, None, one.landmarks)
 
     def _seconds_ahead(self) -> float:
-        return SECONDS_AHEAD if self._pace is None else self._pace.seconds_ahead
+        return SECONDS_AHEAD if self._lead is None else self._lead.seconds_ahead
 
     def _tasks(self, upcoming: Iterator[tuple[T, PlannedClip]]) -> Iterator[_Task[T]]:
         """Submit clips as they are asked for, short ones together."""

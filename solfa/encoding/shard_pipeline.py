@@ -20,7 +20,7 @@ import torch
 from solfa.codecs.protocol import Codec, is_pointwise
 from solfa.encoding.encode_loop import EncodedBatch, encoded_batches
 from solfa.encoding.progress import Progress
-from solfa.encoding.read_ahead import WORK_AHEAD, WORK_AHEAD_FROM_AFAR, DecodeAhead, Decoded, Pace, Target
+from solfa.encoding.read_ahead import WORK_AHEAD, WORK_AHEAD_FROM_AFAR, DecodeAhead, Decoded, ReadingLead, Target
 from solfa.encoding.shard_claims import Claim, ClaimsAhead
 from solfa.files.chunks import chunks
 from solfa.files.crash_points import crash_point
@@ -64,19 +64,19 @@ def encode_claims(
     """
     target = Target(source_root, codec.sample_rate, codec.num_channels, landmarks=fingerprints)
     is_near = isinstance(root, Path) and isinstance(source_root, Path)
-    pace = Pace(WORK_AHEAD if is_near else WORK_AHEAD_FROM_AFAR)
+    lead = ReadingLead(WORK_AHEAD if is_near else WORK_AHEAD_FROM_AFAR)
     with (
         ClaimsAhead(claims) as taken,
         Behind(root, info, made_by) as behind,
-        DecodeAhead(target, num_workers, readers, pace) as ahead,  # ended first, while the last shard is committed
+        DecodeAhead(target, num_workers, readers, lead) as ahead,  # ended first, while the last shard is committed
     ):
         encode = partial(encode_batch, codec, device=device)
-        for batches in _together(encoded_batches(ahead, _places(taken, codec.sample_rate, pace), encode)):
+        for batches in _together(encoded_batches(ahead, _places(taken, codec.sample_rate, lead), encode)):
             claim = batches[0].clips[0].label.claim
             outcomes = [outcome for batch in batches for outcome in batch.result]
             behind.write(claim, outcomes)
             progress = _progress(batches, outcomes, codec.sample_rate, claim.shard.shard)
-            pace.add(progress.seconds, progress.codec_seconds)
+            lead.add(progress.seconds, progress.codec_seconds)
             emit(progress)
 
 
@@ -109,13 +109,13 @@ def _progress(batches: list[EncodedClips], outcomes: list[Outcome], sample_rate:
     )
 
 
-def _places(claims: ClaimsAhead, sample_rate: int, pace: Pace) -> Iterator[tuple[ClaimedClip, PlannedClip]]:
+def _places(claims: ClaimsAhead, sample_rate: int, lead: ReadingLead) -> Iterator[tuple[ClaimedClip, PlannedClip]]:
     for claim in claims:
         left = sum(clip.num_samples for clip in claim.clips)
         for number, (start, stop) in enumerate(claim.batches):
             for index in range(start, stop):
                 # Late, so that no encoder holds a shard which another one has nothing left to do but to wait for.
-                if left <= pace.seconds_ahead * sample_rate:
+                if left <= lead.seconds_ahead * sample_rate:
                     claims.anticipate()
                 left -= claim.clips[index].num_samples
                 yield ClaimedClip(claim, number, index + 1 == stop), claim.clips[index]

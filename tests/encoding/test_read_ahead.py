@@ -17,7 +17,7 @@ from solfa.encoding.read_ahead import (
     SECONDS_AHEAD,
     SECONDS_PER_TASK,
     DecodeAhead,
-    Pace,
+    ReadingLead,
     Target,
     decode_clip,
 )
@@ -116,14 +116,14 @@ def asked_before(ahead: DecodeAhead, clip: PlannedClip, num_taken: int) -> int:
 
 def test_a_slow_codec_has_one_clip_read_ahead_and_a_fast_one_many(clip, tmp_path):
     long = replace(clip, num_samples=10 * 16_000)
-    pace = Pace(work_ahead=0.5)
-    with DecodeAhead(target(tmp_path), 0, pace=pace) as ahead:
+    lead = ReadingLead(work_ahead=0.5)
+    with DecodeAhead(target(tmp_path), 0, lead=lead) as ahead:
         assert asked_before(ahead, long, 3) == 4  # how fast it is, is not known yet
-        pace.add(audio_seconds=20, codec_seconds=2)
+        lead.add(audio_seconds=20, codec_seconds=2)
         assert asked_before(ahead, long, 3) == 4
-        pace.add(audio_seconds=10_000, codec_seconds=98)  # about 100 s of audio a second
+        lead.add(audio_seconds=10_000, codec_seconds=98)  # about 100 s of audio a second
         assert asked_before(ahead, long, 3) == 3 + math.ceil(0.5 * 10_020 / 100 / 10)
-        pace.add(audio_seconds=1e9, codec_seconds=0.0)
+        lead.add(audio_seconds=1e9, codec_seconds=0.0)
         assert asked_before(ahead, long, 1) == math.ceil(SECONDS_AHEAD / 10)
 
 
