@@ -17,7 +17,8 @@ from solfa.audio.recording import AudioInfo, AudioSource, Recording
 from solfa.audio.sources.choice import locate
 from solfa.encoding.clip_plan import clips_of, shard_bounds
 from solfa.encoding.coverage import Span, imported_coverage
-from solfa.encoding.recording_versions import Known, PlannedRecordings, has_changed, version_of, versions_of
+from solfa.encoding.planned_recordings import Known, PlannedRecordings
+from solfa.encoding.recording_versions import has_changed, version_of, versions_of
 from solfa.encoding.remembered_probes import forget_probes, probe_and_remember
 from solfa.errors import StoreError
 from solfa.files.crash_points import crash_point
@@ -67,18 +68,20 @@ def extend_plan(
         report = PlanningReport()
         # Counted before reading the plan: if another process adds a part meanwhile, ours cannot take its number.
         part = len(plan_parts(root))
-        known = PlannedRecordings.read(root)
-        again = retryable(root) if retry_failed else {}
-        missing, report.unplaced = imported_coverage(root)
-        fresh = _fresh(root, source, known, again, missing, report, on_recordings)
-        room = None if limit is None else limit - sum(shard.num_clips for shard in list_shards(root))
         spool = store_at(root).temporary("spool")
         try:
-            planned = partial(_clips_to_plan, again=again, missing=missing, segment_seconds=segment_seconds, spec=spec)
-            # With a limit, a whole chunk at a time would open recordings that nobody asked for.
-            probe = probe_in_chunks if room is not None else partial(probe_and_remember, root)
-            seconds = _spool_clips(spool, probe(source.root, fresh), planned, spec.sample_rate, room)
-            fresh.close()  # with a limit, it may not be through
+            with PlannedRecordings.read(root) as known:
+                again = retryable(root) if retry_failed else {}
+                missing, report.unplaced = imported_coverage(root)
+                fresh = _fresh(root, source, known, again, missing, report, on_recordings)
+                room = None if limit is None else limit - sum(shard.num_clips for shard in list_shards(root))
+                planned = partial(
+                    _clips_to_plan, again=again, missing=missing, segment_seconds=segment_seconds, spec=spec
+                )
+                # With a limit, a whole chunk at a time would open recordings that nobody asked for.
+                probe = probe_in_chunks if room is not None else partial(probe_and_remember, root)
+                seconds = _spool_clips(spool, probe(source.root, fresh), planned, spec.sample_rate, room)
+                fresh.close()  # with a limit, it may not be through
             report.new_clips = len(seconds)
             crash_point("plan:before")
             bounds = shard_bounds(seconds, spec.frame_rate * spec.bytes_per_frame)

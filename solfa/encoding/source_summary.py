@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from solfa.audio.sources.metadata import SIDECAR_ERROR
 from solfa.files.stores.place import Place
 from solfa.store.column_numbers import numbers_of
-from solfa.store.plan_file import iterate_plan_tables
+from solfa.store.plan_file import iterate_plan_batches
 from solfa.store.schema import ArraySpec
 
 
@@ -42,10 +42,10 @@ _COLUMNS = ["key", *_NUMBERS, "metadata"]
 
 
 def summarize_source(root: Place, array: ArraySpec) -> SourceSummary:
-    """Go through the plan of a dataset, one shard at a time."""
+    """Go through the plan of a dataset, some rows at a time."""
     summary = SourceSummary()
-    for shard in iterate_plan_tables(root, _COLUMNS):
-        start, stop, length, rate, channels = (numbers_of(shard.column(name)) for name in _NUMBERS)
+    for rows in iterate_plan_batches(root, _COLUMNS):
+        start, stop, length, rate, channels = (numbers_of(rows.column(name)) for name in _NUMBERS)
         samples = np.where(rate != 0, channels * (stop - start), array.num_channels * length)
         summary.pcm_bytes += 2 * int(samples.sum())
         is_first = start == 0  # a recording is counted with its first clip
@@ -53,7 +53,7 @@ def summarize_source(root: Place, array: ArraySpec) -> SourceSummary:
         others = rate[is_first & (rate != 0) & (rate != array.sample_rate)]
         summary.resampled.update(others.tolist())
         summary.mixed_down += int((is_first & (channels > array.num_channels)).sum())
-        suspects = shard.filter(pc.match_substring(shard.column("metadata"), SIDECAR_ERROR)).to_pylist()
+        suspects = rows.filter(pc.match_substring(rows.column("metadata"), SIDECAR_ERROR)).to_pylist()
         for row in suspects:
             if row["start"] == 0 and (fault := json.loads(row["metadata"]).get(SIDECAR_ERROR)):
                 summary.sidecar_faults.append(SidecarFault(row["key"], str(fault)))

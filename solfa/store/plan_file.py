@@ -45,6 +45,10 @@ PLAN_SCHEMA = pa.schema(
 )
 
 
+ROWS_AT_ONCE = 4_096
+"""How many rows of a plan are in memory where it does not matter which shard they are of."""
+
+
 class ShardOfPlan(NamedTuple):
     """Which row group of which part describes a shard."""
 
@@ -86,7 +90,11 @@ def _read_group(file: pq.ParquetFile, where: str, group: int, columns: list[str]
     try:
         return file.read_row_group(group, columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{where}: row group {group} cannot be read ({error}); the file is damaged") from None
+        raise _unreadable_group(where, group, error) from None
+
+
+def _unreadable_group(where: str, group: int, error: Exception) -> StoreError:
+    return StoreError(f"{where}: row group {group} cannot be read ({error}); the file is damaged")
 
 
 def list_shards(root: Place) -> list[ShardOfPlan]:
@@ -147,6 +155,22 @@ def iterate_plan_tables(root: Place, columns: list[str]) -> Iterator[pa.Table]:
         with _open_part(root, part) as file:
             for group in range(file.num_row_groups):
                 yield _read_group(file, f"{root}/{plan_key(part)}", group, columns)
+
+
+def iterate_plan_batches(root: Place, columns: list[str]) -> Iterator[pa.Table]:
+    """Iterate over some columns of the whole plan, some rows at a time: shards may be large."""
+    for part in plan_parts(root):
+        with _open_part(root, part) as file:
+            for group in range(file.num_row_groups):
+                try:
+                    for batch in file.iter_batches(
+                        ROWS_AT_ONCE, row_groups=[group], columns=columns, use_threads=False
+                    ):
+                        yield pa.Table.from_batches([batch])
+                except (pa.ArrowException, OSError) as error:
+                    raise _unreadable_group(f"{root}/{plan_key(part)}", group, error) from None
+    # Of large shards, Arrow would keep about 10 MB for the next time, which may never come.
+    pa.default_memory_pool().release_unused()
 
 
 def plan_record(root: Place, part: int) -> PlanRecord:

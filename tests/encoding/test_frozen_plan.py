@@ -3,17 +3,24 @@
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import solfa
 from solfa.audio.recording import Recording
 from solfa.encoding import frozen_plan
 from solfa.encoding.fingerprint import EncodeSettings, dataset_info
 from solfa.encoding.frozen_plan import PlanningReport, extend_plan
-from solfa.encoding.recording_versions import Known, PlannedRecordings
+from solfa.encoding.planned_recordings import Known, PlannedRecordings
+from solfa.encoding.recording_versions import Version
 from solfa.errors import StoreError
 from solfa.store.layout import create_info
 from solfa.store.plan_file import PLAN_SCHEMA, iterate_plan_columns, write_plan_part
@@ -118,6 +125,49 @@ def test_new_and_changed_recordings_are_found_in_any_order_of_the_source(tmp_pat
     assert report.changed == ["5.wav", "3.wav", "1.wav"] and (report.recordings, report.new_clips) == (9, 2)
     assert keys == [*sorted(names[:7]), "8.wav", "9.wav"]
     assert extended(tmp_path, dest, listed)[0].new_clips == 0
+
+
+class Described:
+    """Recordings of which only a description is there; to open one is a failed clip."""
+
+    def __init__(self, root: Path, rows: list[tuple[str, Version]]) -> None:
+        self.root, self._rows = root, rows
+
+    def recordings(self) -> Iterator[Recording]:
+        return (Recording(key, f"{key}.wav", *version) for key, version in self._rows)
+
+
+@settings(max_examples=40, deadline=None)
+@given(random=st.randoms(use_true_random=False), num_rows=st.integers(0, 40), rows_per_block=st.integers(1, 15))
+def test_any_listing_of_any_plan_is_extended_as_the_definition_says(
+    random: Random, num_rows: int, rows_per_block: int
+) -> None:
+    """One recording after the other: new ones are planned, and of those that were planned the newest version counts."""
+    planned: list[tuple[str, Version]] = [(f"{number:02d}", (1 + number, 5)) for number in range(num_rows)]
+    listed = [row for row in planned for _ in range(random.choice([0, 1, 1, 1, 1, 1, 2]))]
+    listed = [(key, (size, random.choice([5] * 9 + [6]))) for key, (size, _) in listed]
+    for number in range(random.randrange(5)):
+        listed.insert(random.choice([len(listed), random.randrange(len(listed) + 1)]), (f"new {number}", (1, 1)))
+    if random.random() < 0.3:
+        random.shuffle(listed)
+    again = random.sample(planned, random.randrange(3)) if num_rows > 3 else []
+    planned += [(key, random.choice([(size, time), (99, 99), (0, 0)])) for key, (size, time) in again]
+    newest = dict(planned)
+    read = partial(PlannedRecordings.read, rows_per_block=rows_per_block)
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patches:
+        root = Path(folder)
+        rows = [PlannedClip(key, key, f"{key}.wav", *version, error="gone").as_row() for key, version in planned]
+        cuts = [0, *sorted(random.sample(range(1, num_rows), 2)), len(rows)] if num_rows > 3 else [0, len(rows)]
+        for part, (start, stop) in enumerate(pairwise(cuts if rows else [])):
+            write_plan_part(root, part, iter([pa.Table.from_pylist(rows[start:stop], schema=PLAN_SCHEMA)]))
+        patches.setattr(PlannedRecordings, "read", read)
+        spec = dataset_info(solfa.load_codec(CODEC), EncodeSettings()).array
+        report = extend_plan(root, Described(root, listed), spec, 30.0)
+        keys = [key for columns in iterate_plan_columns(root, ["key"]) for key in columns["key"]]
+    assert report.recordings == len(listed)
+    assert report.changed == [key for key, now in listed if key in newest and newest[key] not in (now, (0, 0))]
+    assert keys[: len(rows)] == [key for key, _ in planned]
+    assert keys[len(rows) :] == sorted(key for key, _ in listed if key not in newest)
 
 
 def test_what_changed_is_reported_also_where_a_limit_ends_the_listing(tmp_path):

@@ -14,6 +14,8 @@ from solfa.errors import StoreError
 from solfa.store.export.clip_record import ClipRecord
 from solfa.store.plan_file import (
     PLAN_SCHEMA,
+    ROWS_AT_ONCE,
+    iterate_plan_batches,
     iterate_plan_columns,
     list_shards,
     plan_record,
@@ -69,6 +71,17 @@ def test_shards_run_on_from_part_to_part(tmp_path: Path) -> None:
     assert (record.num_clips, record.num_shards, record.file.name) == (3, 2, "00000.parquet")
 
 
+def test_rows_of_large_and_of_small_shards_come_some_at_a_time(tmp_path: Path) -> None:
+    shards = [
+        [planned(f"{shard}/{row}") for row in range(rows)] for shard, rows in enumerate((1, 2 * ROWS_AT_ONCE + 1))
+    ]
+    assert write_plan_part(tmp_path, 0, iter(tables(*shards)))
+    assert write_plan_part(tmp_path, 1, iter(tables([planned("last")])))
+    batches = [batch.column("id").to_pylist() for batch in iterate_plan_batches(tmp_path, ["id"])]
+    assert [len(batch) for batch in batches] == [1, ROWS_AT_ONCE, ROWS_AT_ONCE, 1, 1]
+    assert [key for batch in batches for key in batch] == [clip.id for shard in shards for clip in shard] + ["last"]
+
+
 def test_a_part_is_written_once(tmp_path: Path) -> None:
     assert write_plan_part(tmp_path, 0, iter(tables([planned("a")])))
     before = (tmp_path / "plan" / "00000.parquet").read_bytes()
@@ -95,6 +108,8 @@ def test_a_damaged_or_foreign_part_is_one_sentence(tmp_path: Path) -> None:
         read_shard_plan(tmp_path, shard)
     with pytest.raises(StoreError, match=r"plan/00000\.parquet.*damaged"):
         list(iterate_plan_columns(tmp_path, ["id"]))
+    with pytest.raises(StoreError, match=r"plan/00000\.parquet: row group 0 cannot be read .*damaged"):
+        list(iterate_plan_batches(tmp_path, ["id"]))
     path.write_bytes(b"garbage")
     with pytest.raises(StoreError, match=r"plan/00000\.parquet: .*cannot be read"):
         list_shards(tmp_path)

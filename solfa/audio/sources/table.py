@@ -14,8 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from solfa.audio.file_types import AUDIO_EXTENSIONS, extension
 from solfa.audio.recording import Recording
 from solfa.audio.sources.folder import file_recording
@@ -27,6 +25,7 @@ from solfa.audio.sources.metadata import SIDECAR_ERROR, find_caption
 from solfa.errors import ConfigError
 from solfa.files.json_objects import parse_strict
 from solfa.files.printable_names import escape_path, unescape_path
+from solfa.files.sorted_hashes import ROWS_PER_BLOCK, HashSorter
 from solfa.files.table_rows import Row, read_column, read_header, read_rows
 
 PATH_FIELDS = ("path", "file", "filename", "audio_path", "audio")
@@ -74,16 +73,19 @@ class TableSource:
             )
 
     def _has_unique_ids(self) -> bool:
-        # Eight bytes a row. Where no two hashes are equal, no two ids are; where two are, the ids are compared.
+        # Where no two hashes are equal, no two ids are; where two are, the ids are compared.
         hashes = array("q")
-        for value in read_column(self.path, "id"):
-            key = _as_id(value)
-            if key is None:
-                return False
-            hashes.append(hash(key))
-        ordered = np.frombuffer(hashes, np.int64) if hashes else np.empty(0, np.int64)
-        ordered.sort()  # in place
-        suspects = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
+        with HashSorter(width=1) as sorter:
+            for value in read_column(self.path, "id"):
+                key = _as_id(value)
+                if key is None:
+                    return False
+                hashes.append(hash(key))
+                if len(hashes) == ROWS_PER_BLOCK:
+                    sorter.add(hashes)
+                    hashes = array("q")
+            sorter.add(hashes)
+            suspects = sorter.repeated()
         if not suspects:
             return True
         found = [key for value in read_column(self.path, "id") if hash(key := _as_id(value)) in suspects]

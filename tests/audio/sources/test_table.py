@@ -12,6 +12,7 @@ from solfa.audio.sources.followed_links import FollowedLinks
 from solfa.audio.sources.location import locate_recording
 from solfa.audio.sources.table import TableSource
 from solfa.errors import ConfigError
+from solfa.files.sorted_hashes import ROWS_PER_BLOCK
 
 WAV = encoded(tone(100))
 
@@ -221,3 +222,11 @@ def test_ids_are_keys_only_if_each_is_another(tmp_path):
     ):
         rows = [{"path": "x.wav", "id": value} for value in ids]
         assert [one.key for one in recordings(write(tmp_path / "t.jsonl", jsonl(*rows)))] == expected
+
+
+@pytest.mark.parametrize(("last", "expected"), [("0", "x.wav"), ("00", "0"), ("", "x.wav")])
+def test_ids_are_compared_however_many_are_between_them(tmp_path, last, expected):
+    write(tmp_path / "x.wav")
+    ids = [*map(str, range(2 * ROWS_PER_BLOCK)), last]
+    table = write(tmp_path / "t.csv", "id,path\n" + "".join(f"{one},x.wav\n" for one in ids))
+    assert next(iter(open_source(table).recordings())).key == expected
