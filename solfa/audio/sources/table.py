@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -50,6 +50,10 @@ class TableSource:
             for row in read_rows(self.path):
                 yield self._recording(row, _as_id(row.values.get("id")))
             return
+        if self._has_unique_paths():
+            for row in read_rows(self.path):
+                yield self._recording(row)
+            return
         keys = UniqueKeys()
         for row in read_rows(self.path):
             recording = self._recording(row)
@@ -74,22 +78,22 @@ class TableSource:
 
     def _has_unique_ids(self) -> bool:
         # Where no two hashes are equal, no two ids are; where two are, the ids are compared.
-        hashes = array("q")
-        with HashSorter(width=1) as sorter:
-            for value in read_column(self.path, "id"):
-                key = _as_id(value)
-                if key is None:
-                    return False
-                hashes.append(hash(key))
-                if len(hashes) == ROWS_PER_BLOCK:
-                    sorter.add(hashes)
-                    hashes = array("q")
-            sorter.add(hashes)
-            suspects = sorter.repeated()
+        suspects = _repeated_hashes(map(_as_id, read_column(self.path, "id")))
         if not suspects:
-            return True
+            return suspects is not None
         found = [key for value in read_column(self.path, "id") if hash(key := _as_id(value)) in suspects]
         return len(set(found)) == len(found)
+
+    def _has_unique_paths(self) -> bool:
+        """Say whether each row names another file; False also where that takes more than to compare plain names."""
+        fields = {*PATH_FIELDS, "ytid"}.intersection(read_header(self.path) or [])
+        if len(fields) != 1 or "ytid" in fields:
+            return False
+        names = read_column(self.path, fields.pop())
+        try:
+            return _repeated_hashes(name if _is_plain(name) else None for name in names) == set()
+        except ConfigError:  # which is told when that row is listed
+            return False
 
     def _recording(self, row: Row, own_id: str | None = None) -> Recording:
         """Describe the recording of a row, by its own id or by what the audio is called."""
@@ -106,7 +110,7 @@ class TableSource:
 
     def _plain_recording(self, name: str, values: Mapping[str, Any], own_id: str | None) -> Recording | None:
         """Describe what most rows name, a file where it is said to be, in a fifth of the time; None for others."""
-        if os.sep != "/" or ".." in name or os.path.normpath(name) != name or name[0] == "/":
+        if not _is_plain(name):
             return None
         folder, _, file = name.rpartition("/")
         place = self._folders[folder]
@@ -201,6 +205,26 @@ class TableSource:
     @cached_property
     def _ytids(self) -> dict[Path, dict[str, str]]:
         return {base: _index_ytids(base) for base in self._bases}
+
+
+def _repeated_hashes(keys: Iterable[str | None]) -> set[int] | None:
+    """Find the hashes that two keys have, in memory that does not grow with the table; None if a key is missing."""
+    hashes = array("q")
+    with HashSorter(width=1) as sorter:
+        for key in keys:
+            if key is None:
+                return None
+            hashes.append(hash(key))
+            if len(hashes) == ROWS_PER_BLOCK:
+                sorter.add(hashes)
+                hashes = array("q")
+        sorter.add(hashes)
+        return sorter.repeated()
+
+
+def _is_plain(name: str) -> bool:
+    """Say whether no other name that is plain means the same file, links aside."""
+    return os.sep == "/" and ".." not in name and os.path.normpath(name) == name and name[0] != "/"
 
 
 def _as_id(value: object) -> str | None:

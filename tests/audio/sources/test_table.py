@@ -2,9 +2,13 @@
 
 import gzip
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hostile import encoded, tone
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from solfa.audio.probe import probe
 from solfa.audio.sources.choice import open_source
@@ -230,3 +234,46 @@ def test_ids_are_compared_however_many_are_between_them(tmp_path, last, expected
     ids = [*map(str, range(2 * ROWS_PER_BLOCK)), last]
     table = write(tmp_path / "t.csv", "id,path\n" + "".join(f"{one},x.wav\n" for one in ids))
     assert next(iter(open_source(table).recordings())).key == expected
+
+
+NAMES = [
+    "a.wav",
+    "b.wav",
+    "b.wav#2",
+    "./a.wav",
+    "d/../a.wav",
+    "d//c.wav",
+    "d/c.wav",
+    "{root}/d/c.wav",
+    "ä\u0085.wav",
+    ".",
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(names=st.lists(st.sampled_from(NAMES), max_size=5), others=st.sampled_from(["", "other", "file", "ytid"]))
+def test_paths_that_are_compared_before_give_the_keys_that_they_give_one_after_the_other(names, others):
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patches:
+        root = Path(folder)
+        for name in ("a.wav", "b.wav", "d/c.wav"):
+            write(root / name)
+        rows = "".join(f'"{name.format(root=root)}",{"b.wav" if index else ""}\n' for index, name in enumerate(names))
+        table = write(root / "t.csv", f"path,{others}\n{rows}")
+        found = recordings(table)
+        patches.setattr(TableSource, "_has_unique_paths", lambda self: False)
+        assert found == recordings(table)
+
+
+def test_where_each_row_names_another_file_keys_are_not_kept(tmp_path, monkeypatch):
+    rows = [f"{write(tmp_path / f'{number}.wav').name},{number % 2}" for number in range(4)]
+    table = write(tmp_path / "t.csv", "path,id\n" + "\n".join(rows))
+    monkeypatch.setattr("solfa.audio.sources.table.UniqueKeys", None)
+    assert [recording.key for recording in recordings(table)] == ["0.wav", "1.wav", "2.wav", "3.wav"]
+
+
+def test_a_broken_row_is_told_when_it_is_listed(tmp_path):
+    write(tmp_path / "x.wav")
+    listed = open_source(write(tmp_path / "t.csv", "path\nx.wav\ny.wav,7\n")).recordings()
+    assert next(iter(listed)).key == "x.wav"
+    with pytest.raises(ConfigError, match=r"line 3: expected 1 columns, found 2"):
+        list(listed)
