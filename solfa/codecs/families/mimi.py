@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any, Literal, final
 
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from pydantic import Field
 from torch import Tensor
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
 from solfa.codecs.cpu.mimi_encoder import fast_mimi_encoder
-from solfa.codecs.inference import dtype_of, exact_inference, set_for_inference
+from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, set_for_inference
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio, fit_length
 from solfa.config import Config, parse_config
@@ -108,8 +108,14 @@ class MimiCodec:
         check_audio(audio, self.num_channels, self.name)
         with exact_inference():
             latents = self._encoder(audio.to(self._device, dtype_of(self.model)))
-            codes = self.model.quantizer.encode(latents, self.num_codebooks)  # [K, B, T]
-        return Encoded(codes.permute(1, 2, 0).contiguous(), audio.shape[-1])
+            codes = clip_by_clip(self._quantize)(latents)
+        return Encoded(codes, audio.shape[-1])
+
+    def _quantize(self, latents: Float[Tensor, "B Z T"]) -> Int64[Tensor, "B T K"]:
+        # A clip at a time on CPUs: the matrix product behind its distances rounds differently with more rows, and one
+        # code of some thousands was another one than that of the clip alone.
+        codes: Tensor = self.model.quantizer.encode(latents, self.num_codebooks)  # [K, B, T]
+        return codes.permute(1, 2, 0).contiguous()
 
     def decode(self, encoded: Encoded | StoredClip) -> Float[Tensor, "*B C N"]:
         """Decode and trim."""

@@ -2,7 +2,9 @@ import pytest
 import torch
 from transformers import MimiConfig, MimiModel
 
+import solfa
 from solfa.codecs.cpu.mimi_encoder import fast_mimi_encoder
+from tests.codecs.tiny import make_mimi
 
 
 def tiny(dtype=torch.float64, **options) -> MimiModel:
@@ -46,3 +48,18 @@ def test_fp16_keeps_the_plain_encoder(tone):
     encoder, audio = tiny(torch.float16).encoder, tone(2, 1000, dtype=torch.float16)
     alone = torch.cat([encoder(clip[None], use_streaming=False).latents for clip in audio])
     assert torch.equal(fast_mimi_encoder(encoder)(audio), alone)
+
+
+def test_quantisers_take_the_clips_of_a_batch_one_by_one(tmp_path, tone, monkeypatch):
+    codec = solfa.load_codec(make_mimi(tmp_path))
+    encode, sizes = codec.model.quantizer.encode, []
+
+    def counted(latents, *options):
+        sizes.append(len(latents))
+        return encode(latents, *options)
+
+    monkeypatch.setattr(codec.model.quantizer, "encode", counted)
+    audio = tone(3, 4000)
+    codes = codec.encode(audio).array
+    assert sizes == [1, 1, 1] and codes.shape == (3, 100, 4)
+    assert torch.equal(codes, torch.cat([codec.encode(clip[None]).array for clip in audio]))
