@@ -3,7 +3,8 @@
 EXPORTED is what `solfa export-codec SIG EXPORTED --half` wrote. Its two files are copied into the package, and beside
 them is written under which name and version they are released, with the fingerprint that is checked whenever they are
 loaded. A name that has weights keeps them: give other weights another name, or --replace them, as long as nobody has
-them, or with a better decoder for the same codes (`keep_codes=true`).
+them, or with a better decoder for the same codes (`keep_codes=true`). Other codes of the same codebooks
+(`keep_codebooks=true`) have another fingerprint, which models of these codes have to be given.
 """
 
 import argparse

@@ -27,9 +27,11 @@ CLIPS_AHEAD = 512
 """How far decoding may run ahead: about 50 MB of 48 kHz stereo."""
 WORK_AHEAD, WORK_AHEAD_FROM_AFAR = 0.5, 4.0
 LEAST_SECONDS_AHEAD = 5.0
-"""How far it does where encoders share the work: as much audio as the codec needs half a second for, or four seconds if
-audio or dataset are on a server; and 5 s until that is known. What is read ahead is taken from the others: reading two
-minutes ahead, the first of two encoders would leave nothing of them."""
+"""How far it does in encoders, which may share the work: as much audio as the codec needs half a second for, or four
+seconds if audio or dataset are on a server; and 5 s until that is known. What is read ahead is taken from the others:
+reading two minutes ahead, the first of two encoders would leave nothing of them."""
+WAITING = 0.1
+"""A codec that waits longer for audio than this share of its own time has too little read ahead."""
 SECONDS_PER_TASK = 2.0
 CLIPS_PER_TASK = 64
 """Short clips are sent to a process together: to send one and to wait for it takes longer than to read a tenth of a
@@ -142,20 +144,30 @@ class ReadingLead:
     >>> lead = ReadingLead(work_ahead=0.5)
     >>> lead.seconds_ahead  # not known yet
     5.0
-    >>> lead.add(audio_seconds=30.0, codec_seconds=1.0)
+    >>> for _ in range(2):  # the first batch says nothing
+    ...     lead.add(audio_seconds=30.0, codec_seconds=1.0, wall_seconds=1.0)
     >>> lead.seconds_ahead
     15.0
+    >>> lead.add(audio_seconds=30.0, codec_seconds=1.0, wall_seconds=1.5)  # half a second waiting for audio
+    >>> lead.seconds_ahead
+    30.0
     """
 
     def __init__(self, work_ahead: float) -> None:
-        """Be so many seconds of the codec's work ahead."""
+        """Be so many seconds of the codec's work ahead, and twice as many each time that it had to wait for audio."""
         self._work_ahead = work_ahead
         self._audio_seconds = self._codec_seconds = 0.0
+        self._is_warm = False
 
-    def add(self, audio_seconds: float, codec_seconds: float) -> None:
-        """Count audio, and the time that the codec took for it."""
+    def add(self, audio_seconds: float, codec_seconds: float, wall_seconds: float) -> None:
+        """Count audio, the time that the codec took for it, and that time with what it waited before."""
+        if not self._is_warm:  # a codec's first batch takes longer than others, and there was nothing to wait for
+            self._is_warm = True
+            return
         self._audio_seconds += audio_seconds
         self._codec_seconds += codec_seconds
+        if wall_seconds > (1 + WAITING) * codec_seconds and self.seconds_ahead < SECONDS_AHEAD:
+            self._work_ahead *= 2
 
     @property
     def seconds_ahead(self) -> float:

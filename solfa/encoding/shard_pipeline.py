@@ -76,7 +76,7 @@ def encode_claims(
             outcomes = [outcome for batch in batches for outcome in batch.result]
             behind.write(claim, outcomes)
             progress = _progress(batches, outcomes, codec.sample_rate, claim.shard.shard)
-            lead.add(progress.seconds, progress.codec_seconds)
+            lead.add(progress.seconds, progress.codec_seconds, progress.wall_seconds)
             emit(progress)
 
 

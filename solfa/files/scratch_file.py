@@ -3,7 +3,7 @@
 import io
 import tempfile
 from contextlib import AbstractContextManager
-from typing import BinaryIO
+from typing import IO
 
 BYTES_IN_MEMORY = 1 << 20
 """Up to here, no file is made."""
@@ -16,7 +16,7 @@ class ScratchFile(AbstractContextManager["ScratchFile"]):
     """
 
     def __init__(self, bytes_in_memory: int = BYTES_IN_MEMORY) -> None:
-        self._file: BinaryIO | io.BytesIO = io.BytesIO()
+        self._file: IO[bytes] = io.BytesIO()
         self._most = bytes_in_memory
         self.num_bytes = 0
 
@@ -36,7 +36,10 @@ class ScratchFile(AbstractContextManager["ScratchFile"]):
     def read(self, begin: int, num_bytes: int) -> bytes:
         """Read bytes again; fewer where they end."""
         self._file.seek(begin)
-        return self._file.read(num_bytes)
+        data = self._file.read(num_bytes)
+        while len(data) < num_bytes and (more := self._file.read(num_bytes - len(data))):  # 2 GiB at most at once
+            data += more
+        return data
 
     @property
     def is_in_memory(self) -> bool:
@@ -67,7 +70,7 @@ class ScratchFile(AbstractContextManager["ScratchFile"]):
         self._file, self._most = io.BytesIO(kept), 1 << 62
 
 
-def _write(file: BinaryIO | io.BytesIO, begin: int, data: bytes) -> bool:
+def _write(file: IO[bytes], begin: int, data: bytes) -> bool:
     """Write bytes; say whether there was room for all of them."""
     try:
         file.seek(begin)

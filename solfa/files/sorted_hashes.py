@@ -80,7 +80,9 @@ class HashSorter(AbstractContextManager["HashSorter"]):
         return np.empty((0, len(self._columns)), np.int64)
 
     def _put_aside(self) -> None:
-        rows = np.stack([np.frombuffer(column or self._none(), np.int64) for column in self._columns], axis=1)
+        if not self._columns[0]:
+            return
+        rows = np.stack([np.frombuffer(column, np.int64) for column in self._columns], axis=1)
         self._columns = [array("q") for _ in self._columns]
         rows = rows[np.argsort(rows[:, 0])]
         begins = np.append(np.searchsorted(rows[:, 0], _EDGES), len(rows))

@@ -119,12 +119,24 @@ def test_a_slow_codec_has_one_clip_read_ahead_and_a_fast_one_many(clip, tmp_path
     lead = ReadingLead(work_ahead=0.5)
     with DecodeAhead(target(tmp_path), 0, lead=lead) as ahead:
         assert asked_before(ahead, long, 3) == 4  # how fast it is, is not known yet
-        lead.add(audio_seconds=20, codec_seconds=2)
+        lead.add(audio_seconds=20, codec_seconds=10, wall_seconds=10)
+        lead.add(audio_seconds=20, codec_seconds=2, wall_seconds=2)
         assert asked_before(ahead, long, 3) == 4
-        lead.add(audio_seconds=10_000, codec_seconds=98)  # about 100 s of audio a second
+        lead.add(audio_seconds=10_000, codec_seconds=98, wall_seconds=98)  # about 100 s of audio a second
         assert asked_before(ahead, long, 3) == 3 + math.ceil(0.5 * 10_020 / 100 / 10)
-        lead.add(audio_seconds=1e9, codec_seconds=0.0)
+        lead.add(audio_seconds=1e9, codec_seconds=1e-3, wall_seconds=1e-3)
         assert asked_before(ahead, long, 1) == math.ceil(SECONDS_AHEAD / 10)
+
+
+def test_more_is_read_ahead_of_a_codec_that_had_to_wait():
+    lead = ReadingLead(work_ahead=0.5)
+    lead.add(audio_seconds=20, codec_seconds=1, wall_seconds=9)  # the first batch: nothing could be there yet
+    for _ in range(3):
+        lead.add(audio_seconds=20, codec_seconds=1, wall_seconds=1.05)
+    assert lead.seconds_ahead == 10
+    for seconds_ahead in (20, 40, 80, SECONDS_AHEAD, SECONDS_AHEAD):
+        lead.add(audio_seconds=20, codec_seconds=1, wall_seconds=1.5)
+        assert lead.seconds_ahead == seconds_ahead
 
 
 def test_nothing_is_read_behind_a_clip_that_is_very_long_itself(clip, tmp_path):

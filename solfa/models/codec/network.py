@@ -3,7 +3,7 @@
 from typing import NamedTuple, final
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from solfa.errors import ConfigError
@@ -40,15 +40,17 @@ class CodecModel(nn.Module):
         self.bottleneck: Bottleneck = config.bottleneck.build(config.network.dim)
         self.decoder = config.network.build_decoder(config.num_channels)
 
-    def forward(self, audio: Float[Tensor, "B C N"], given: Float[Tensor, "b D T"] | None = None) -> Reconstruction:
+    def forward(self, audio: Float[Tensor, "B C N"], given: Int[Tensor, "b T K"] | None = None) -> Reconstruction:
         """Reconstruct, for training: gradients pass through the bottleneck, whose codebooks learn in training mode.
 
-        The last clips are only decoded, from `given` latents, if there are any.
+        The last clips are only decoded, from `given` codes, if there are any.
         """
         self._check(audio)
         own = audio if given is None else audio[: len(audio) - len(given)]
         passed: Bottlenecked = self.bottleneck(self.encoder(own))
-        latents = passed.latents if given is None else torch.cat([passed.latents, given.to(passed.latents.dtype)])
+        latents = passed.latents
+        if given is not None:
+            latents = torch.cat([latents, self.bottleneck.decode(given).to(latents.dtype)])
         return Reconstruction(self.decoder(latents)[..., : audio.shape[-1]], passed)
 
     def encode(self, audio: Float[Tensor, "B C N"], num_codebooks: int | None = None) -> Shaped[Tensor, "B T Z"]:

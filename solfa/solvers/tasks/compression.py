@@ -84,7 +84,7 @@ class CompressionConfig(SolverConfig):
     keep_codes: bool = False
     """Train the decoder alone: codes and latents that the codec has written before stay what it would write."""
     keep_codebooks: bool = False
-    """Train encoder and decoder and leave the codebooks as they are: codes stand for the same latents as before."""
+    """Train encoder and decoder and leave the codebooks as they are: codes stand for the same entries as before."""
     older_codes: OlderCodesConfig | None = None
     """With `keep_codebooks`: train the decoder on codes of the codec before, too, so that it still reads them well."""
     generate: CompressionGenerateConfig = CompressionGenerateConfig()
@@ -152,7 +152,9 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
 
     def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
         audio = self._waveform(batch.arrays, batch.mask)
-        older = self.older_codes.latents(audio) if self.older_codes is not None and self.is_training else None
+        older = None
+        if self.older_codes is not None and self.is_training:
+            older = self.older_codes.codes(audio, self.codec)
         passed: Reconstruction = self.model(audio, older)
         # The balancer wants gradients here and no further; in mixed precision Fabric refuses any but those of `update`.
         decoded = passed.audio.detach().requires_grad_(self.is_training)
@@ -197,10 +199,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
                     f"{kept}: the codes of {name} come from its bottleneck {trained.config.bottleneck.kind}, found "
                     f"{bottleneck.kind}; set model.bottleneck to its own, or remove {kept}"
                 )
-            became = start_from(self.codec, trained, name)
-            if self.older_codes is not None:
-                self.older_codes.expect_same_codebooks(self.codec)
-            return f"loaded the codec {name}: encoder, decoder; {became}"
+            return f"loaded the codec {name}: encoder, decoder; {start_from(self.codec, trained, name)}"
         if not isinstance(bottleneck, Rvq):
             raise ConfigError(
                 f"model.bottleneck: starting from {location} takes rvq, found {bottleneck.kind}; set kind to rvq"
