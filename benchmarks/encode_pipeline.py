@@ -12,16 +12,20 @@ was encoding rather than waiting for audio or for the disk. The codes of both ar
 With --compare-encoders there is no loop: two minutes of audio (12 clips) are encoded by one process and by two, in
 turn. The whole call counts there, imports and all, because that is what somebody waits for; beside it the time from the
 first clip to the last, and the CPU time of the encoders, which two cores share. The datasets have to be the same. With
---codec it is another codec than EnCodec at 32 kHz.
+--codec it is another codec than EnCodec at 32 kHz. Cores of a rented machine may be halves of one, or share it with
+others: so matrix products are counted in every round, too, in one process and in as many as there are encoders, for a
+second. No encoders can be faster than that.
 """
 
 import argparse
 import json
+import os
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +38,7 @@ from ratios import Ratio, add_option, write_ratios
 import solfa
 
 RATE = 32_000
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 LOOP = """
 import json, sys, time
@@ -53,6 +58,19 @@ for path in sorted(folder.glob("*.wav")):
         codes = model.encode(inputs["input_values"], inputs["padding_mask"]).audio_codes
     np.save(out / f"{path.stem}.npy", codes[0, 0].numpy())
 print(json.dumps(time.monotonic() - started))
+"""
+
+PRODUCTS = """
+import sys, time
+import numpy as np
+x = np.ones((256, 256), np.float32)
+begin, count = float(sys.argv[1]), 0
+while time.time() < begin:
+    pass
+while time.time() < begin + 1:
+    x @ x
+    count += 1
+print(count)
 """
 
 
@@ -76,11 +94,20 @@ def encode_once(audio: Path, dest: Path, codec: str, encoders: int) -> Turn:
     return Turn(report.elapsed_seconds, report.encode_seconds, cpu, solfa.open_dataset(dest).digest)
 
 
+def count_products(processes: int) -> int:
+    """Count the products of small matrices that so many processes compute side by side in a second."""
+    run = [sys.executable, "-c", PRODUCTS, str(time.time() + 1)]
+    started = [subprocess.Popen(run, stdout=subprocess.PIPE, env=os.environ | ONE_THREAD) for _ in range(processes)]
+    return sum(int(process.communicate()[0]) for process in started)
+
+
 def compare_encoders(work: Path, codec: str, counts: Sequence[int], rounds: int, seconds: float) -> list[Ratio]:
     """Encode the same audio with these numbers of encoders, in turn, after a round that does not count."""
     turns: dict[int, list[Turn]] = {count: [] for count in counts}
+    products: dict[int, list[int]] = {count: [] for count in counts}
     for number in range(rounds + 1):
         for count in counts:
+            products[count].append(count_products(count))
             turn = encode_once(work / "audio", work / f"{number}-{count}.solfa", codec, count)
             turns[count] += [turn] if number else []
     if len({turn.digest for some in turns.values() for turn in some}) > 1:
@@ -96,6 +123,9 @@ def compare_encoders(work: Path, codec: str, counts: Sequence[int], rounds: int,
     for count in counts[1:]:
         whole, encoding = (one[place] / middle[count][place] for place in range(2))
         print(f"{count} encoders are through {whole:.2f} times as soon as {counts[0]}; encoding alone {encoding:.2f}")
+        shares = [many / one for many, one in zip(products[count], products[counts[0]], strict=True)]
+        told = f"{statistics.median(shares):.2f} times as many, between {min(shares):.2f} and {max(shares):.2f}"
+        print(f"products of matrices, {count} processes beside {counts[0]}: {told}")
         name = f"{count} encoders, {seconds:.0f} s of audio"
         ratios.append(Ratio(name, f"{counts[0]} encoder", encoding, goal=0.95 * count / counts[0]))
     return ratios
