@@ -16,11 +16,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import soundfile
 from codec_speed import CONFIGS, SECONDS, build, cut, measure, synthesise
+from peers.environments import python_of
 from ratios import Ratio, add_option, write_ratios
 
 from solfa.environment import worker_environment
@@ -29,20 +31,6 @@ PACKAGES = ("onnx", "onnxscript", "onnxruntime", "openvino", "soundfile", "trans
 RUNTIMES = ("onnxruntime", "openvino")
 CODECS = ("encodec_32khz", "encodec_24khz")
 SCRIPT = Path(__file__).parent / "peers" / "encoder_runtimes.py"
-
-
-def python_of(environment: Path) -> Path:
-    """Make the environment of the runtimes unless it is there; return its Python."""
-    python = environment / "bin" / "python"
-    if not (environment / "complete").exists():
-        import torch
-
-        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-        install = [str(python), "-m", "pip", "install", "--quiet"]
-        subprocess.run([*install, f"torch=={torch.__version__.split('+')[0]}"], check=True)
-        subprocess.run([*install, *PACKAGES], check=True)
-        (environment / "complete").touch()
-    return python
 
 
 def measure_runtime(python: Path, runtime: str, folder: Path) -> tuple[float, np.ndarray]:
@@ -91,10 +79,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--clips", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--audio", type=Path, help="a folder of recordings to cut the clips from")
-    parser.add_argument("--environment", type=Path, default=Path(".venv-peers"), help="where the runtimes are or come")
+    parser.add_argument(
+        "--environment", type=Path, default=Path(".venv-peers/runtimes"), help="where the runtimes are or come"
+    )
     add_option(parser)
     options = parser.parse_args(arguments)
-    write_ratios(options.ratios, compare(options, python_of(options.environment).absolute()))
+    torch = f"torch=={version('torch').split('+')[0]}"  # alone, or a build with CUDA comes
+    write_ratios(options.ratios, compare(options, python_of(options.environment, [torch], PACKAGES)))
 
 
 if __name__ == "__main__":

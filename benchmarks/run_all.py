@@ -3,7 +3,7 @@
     python benchmarks/run_all.py --quick                       # small sizes, in about 15 minutes of an idle machine
     python benchmarks/run_all.py --out now.json --before then.json
 
-Without --quick it takes hours, and installs what two peers need into `.venv-peers`.
+Without --quick it takes hours, and installs what the peers need into `.venv-peers`.
 
 Each benchmark runs as a command of its own, one after the other, and its output goes to a log beside the report. The
 report is a JSON file: the machine, and for each benchmark its command, its seconds and its ratios. With --before, the
@@ -52,6 +52,7 @@ BENCHMARKS = (
     Benchmark("loading", "load_speed.py", "--clips 20000 --rounds 3 --batches 150"),
     Benchmark("starting", "start_time.py", "--rows 10000 50000 --rounds 1"),
     Benchmark("generating", "lm_step.py", "--layers 6 --rounds 5 --bits 32 8 --batch 16"),
+    Benchmark("generating, products of ggml", "ggml_products.py", None),
     Benchmark("training step", "lm_training_step.py", "--layers 4 --rounds 2"),
     Benchmark("SaShiMi, generating", "sashimi_generation.py", "--samples 1024 --rounds 3 --compared 0"),
     Benchmark("SaShiMi, training step", "sashimi_training_step.py", "--layers 2 --rounds 2"),

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -162,29 +163,20 @@ def write_ours(bucket: str, num_clips: int) -> None:
     append_arrays(f"{bucket}/clips.solfa", info, outcomes, {}, SHARD_BYTES // (SHAPE[0] * SHAPE[1] * 2))
 
 
-def peers_python(folder: Path) -> Path:
-    python = folder / "bin/python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        torch = [line for line in Path("constraints.txt").read_text().splitlines() if line.startswith("torch==")]
-        subprocess.run([python, "-m", "pip", "install", "-q", *torch], check=True)
-        # Without what they ask for: that brings another torch, with gigabytes of CUDA.
-        subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", *PEERS], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *NEEDED.split()], check=True)
-    return python
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clips", type=int, default=20_000)
     parser.add_argument("--milliseconds", type=float, default=0.0)
-    parser.add_argument("--peers", type=Path, default=Path(".venv-peers"))
+    parser.add_argument("--peers", type=Path, default=Path(".venv-peers/readers"))
     options = parser.parse_args()
 
     from benchmarks.object_store.server import object_server
+    from benchmarks.peers.environments import python_of
     from solfa.files import LocalStore, store_at
 
-    python = peers_python(options.peers.absolute())
+    # The peers without what they ask for: that brings another torch, with gigabytes of CUDA.
+    torch = f"torch=={version('torch').split('+')[0]}"
+    python = python_of(options.peers, [torch], ["--no-deps", *PEERS], NEEDED.split())
     with tempfile.TemporaryDirectory() as work, object_server(options.milliseconds) as bucket:
 
         def peer(step: str) -> str:

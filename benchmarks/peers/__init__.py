@@ -1,1 +1,1 @@
-"""What runs in the environments of peers, which know nothing of Solfa."""
+"""Environments of peers, and what runs in them, which knows nothing of Solfa."""
