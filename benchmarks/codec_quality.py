@@ -23,8 +23,9 @@ import argparse
 import logging
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
-from quality.clips import choose_clips, read_table
+from quality.clips import Kind, choose_clips, read_table
 from quality.competitors import Backwards, BandLimit, Mp3, Opus, System, codec_systems, mulaw_systems
 from quality.goals import judge, verdict_table, write_verdicts
 from quality.measuring import measure_all, system_keys
@@ -59,6 +60,7 @@ def positive(text: str) -> float:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("tables", nargs="+", type=Path, metavar="TABLE")
+    made.add_argument("--kind", action="append", choices=get_args(Kind), help="only such sound; repeatable")
     made.add_argument("--codec", action="append", default=[], metavar="SPEC", help="what load_codec takes; repeatable")
     made.add_argument("--codebooks", type=numbers, default=[], help="numbers of codebooks, e.g. 1,2,4,8; else all")
     made.add_argument("--opus", type=numbers, default=[], help="target rates in kbit/s, e.g. 6,12,24")
@@ -96,7 +98,8 @@ def report(options: argparse.Namespace) -> None:
     systems = chosen_systems(options)
     packages = versions()
     keys = system_keys(systems, packages)
-    rows = [row for table in options.tables for row in read_table(table)]
+    kinds = options.kind or get_args(Kind)
+    rows = [row for table in options.tables for row in read_table(table) if row.kind in kinds]
     clips = choose_clips(rows, options.clips, options.excerpts, options.seconds)
     if not clips:
         raise ConfigError(f"{', '.join(map(str, options.tables))}: expected recordings of at least 1 s, found none")

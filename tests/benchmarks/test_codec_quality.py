@@ -334,3 +334,13 @@ def test_the_command_answers_a_missing_table_with_one_sentence(tmp_path):
     command = [sys.executable, SCRIPT, str(tmp_path / "none.csv"), "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "none.csv: no such table" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_command_measures_only_the_kind_of_sound_that_is_asked_for(tmp_path):
+    pytest.importorskip("visqol")
+    music = write_table(tmp_path, {"p/a.wav": 1.0}, "music", "held-out")
+    effects = write_table(tmp_path, {"p/b.wav": 1.0}, "effects", "unseen")
+    command = [sys.executable, SCRIPT, str(music), str(effects), "--kind", "effects", "--out", str(tmp_path / "out")]
+    subprocess.run(command, capture_output=True, check=True)
+    rows = json.loads((tmp_path / "out/results.json").read_text())["results"]
+    assert {(row["table"], row["kind"]) for row in rows} == {("unseen", "effects")}
