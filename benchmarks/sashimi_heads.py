@@ -50,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--dynamics-lr", type=float, default=1e-3)
     made.add_argument("--free-running", type=float, default=0.0, help="weight of the levels in own draws, e.g. 1")
     made.add_argument("--power-weight", type=float, default=0.0, help="of powers among the levels in own draws")
+    made.add_argument("--moment-weight", type=float, help="of mixtures with a linear path, instead of the library's")
     made.add_argument("--excerpts", type=int, default=4, help="of a held-out recording")
     return made
 
@@ -112,6 +113,7 @@ def compare(options: argparse.Namespace) -> None:
         options.dynamics_lr,
         free_running=options.free_running,
         power_weight=options.power_weight,
+        moment_weight=options.moment_weight,
     )
     seeds = [int(seed) for seed in options.seeds.split(",")]
     contenders = chosen(options.only)

@@ -3,7 +3,8 @@
 A model reads the beginning of a held-out recording and draws on, at temperature 1. What it drew is compared with how
 the recording really goes on: the difference of their loudness (root mean square over all clips), the share of outermost
 classes, and bits per sample, the model's own of its draws and of the recording. A model that has become something else
-than its data is louder, clips, or is surprised by itself.
+than its data is louder, clips, or is surprised by itself. Intervals are of 95 %, over recordings, because clips of one
+recording are not independent. They are about which recordings were chosen, not about other seeds of a network.
 """
 
 import math
@@ -17,7 +18,8 @@ from solfa.errors import ConfigError
 from solfa.models import OutputHead, Sashimi, WaveformSampling, generate_classes, previous_classes
 from solfa.ops.class_grid import Grid
 
-from .recordings import Recorded
+from .recordings import Excerpts, Recorded
+from .report import paired_interval
 
 GOAL_DB, GOAL_CLIPPED, GOAL_BITS = 1.5, 0.001, 0.5
 
@@ -27,7 +29,7 @@ class FreeRun:
     """What was measured."""
 
     louder_db: float
-    """Than the recordings, over all clips; a 95 % interval of clips is `louder_db` +- `half_db`."""
+    """Than the recordings, over all clips; the interval is `louder_db` +- `half_db`."""
     half_db: float
     by_second_db: tuple[float, ...]
     """The same for each second that was drawn."""
@@ -36,6 +38,8 @@ class FreeRun:
     """The same share of the recordings."""
     own_bits: float
     real_bits: float
+    half_bits: float
+    """Of the interval of the difference of the two."""
 
     @property
     def misses(self) -> list[str]:
@@ -48,26 +52,29 @@ class FreeRun:
         return [name for name, is_missed in found.items() if is_missed]
 
 
-def continuations(recordings: Sequence[Recorded], num_clips: int, num_samples: int) -> Tensor:
-    """Cut as many clips from the first recordings that are long enough, `[B, N]`: the middle of each, or several.
+def continuations(recordings: Sequence[Recorded], num_clips: int, num_samples: int) -> Excerpts:
+    """Cut clips from recordings that are long enough: of as many as possible, at equal distances, and within each.
 
-    Several are at equal distances, and only cut where there are fewer recordings than clips.
+    The first ones of a list would be those of one book or album.
     """
     long_enough = [recording.audio for recording in recordings if len(recording.audio) >= num_samples]
     if not long_enough:
         raise ConfigError(f"expected held-out recordings of {num_samples} samples or more, found none; use --seconds")
-    each = math.ceil(num_clips / len(long_enough))
-    places = [(audio, place) for audio in long_enough for place in range(1, each + 1)][:num_clips]
-    starts = [(len(audio) - num_samples) * place // (each + 1) for audio, place in places]
-    return torch.stack([audio[start : start + num_samples] for (audio, _), start in zip(places, starts, strict=True)])
+    sources = [clip * len(long_enough) // num_clips for clip in range(num_clips)]
+    clips = []
+    for source in sorted(set(sources)):
+        audio, taken = long_enough[source], sources.count(source)
+        starts = [(len(audio) - num_samples) * place // (taken + 1) for place in range(1, taken + 1)]
+        clips += [audio[start : start + num_samples] for start in starts]
+    return Excerpts(torch.stack(clips), tuple(sources))
 
 
 @torch.no_grad()
 def run_freely(
-    network: Sashimi, head: OutputHead, grid: Grid, audio: Tensor, prompt_samples: int, sample_rate: int
+    network: Sashimi, head: OutputHead, grid: Grid, clips: Excerpts, prompt_samples: int, sample_rate: int
 ) -> FreeRun:
-    """Continue each clip of `audio` [B, N] from its first samples."""
-    classes = grid.to_classes(audio)
+    """Continue each clip from its first samples."""
+    classes = grid.to_classes(clips.audio)
     network.eval()
     nats = [
         -head.log_prob(network(previous_classes(row, network.start(1))), row)[0, prompt_samples:]
@@ -76,17 +83,23 @@ def run_freely(
     seeds, prompt = list(range(len(classes))), classes[:, :prompt_samples]
     drawn = generate_classes(network, head, classes.shape[1], WaveformSampling(), seeds, prompt)
     own, real = (grid.to_audio(part)[:, prompt_samples:].double() for part in (drawn.classes, classes))
-    powers = own.square().mean(dim=1)
-    db, spread = decibels(own) - decibels(real), float(powers.std() / powers.mean()) if len(own) > 1 else math.inf
+    bits_per_nat = 1 / math.log(2)
+    own_bits = -drawn.log_prob / own.shape[1] * bits_per_nat
+    real_bits = torch.stack(nats).double().mean(dim=1) * bits_per_nat
+    # To first order, the logarithm of a ratio of mean powers errs by the mean of their differences, in units of each.
+    powers = [(part.square().mean(dim=1) / part.square().mean()).tolist() for part in (own, real)]
     return FreeRun(
-        louder_db=db,
-        # The error of a mean of powers, in decibels.
-        half_db=1.96 * spread / math.sqrt(len(own)) * 10 / math.log(10),
-        by_second_db=tuple(decibels(part) - decibels(real) for part in own.split(sample_rate, dim=1)),
+        louder_db=decibels(own) - decibels(real),
+        half_db=paired_interval(*powers, clips.recordings)[1] * 10 / math.log(10),
+        by_second_db=tuple(
+            decibels(ours) - decibels(theirs)
+            for ours, theirs in zip(own.split(sample_rate, dim=1), real.split(sample_rate, dim=1), strict=True)
+        ),
         clipped=outermost(drawn.classes[:, prompt_samples:], grid),
         clipped_really=outermost(classes[:, prompt_samples:], grid),
-        own_bits=-float(drawn.log_prob.sum()) / own.numel() / math.log(2),
-        real_bits=float(torch.stack(nats).double().mean()) / math.log(2),
+        own_bits=float(own_bits.mean()),
+        real_bits=float(real_bits.mean()),
+        half_bits=paired_interval(own_bits.tolist(), real_bits.tolist(), clips.recordings)[1],
     )
 
 
@@ -104,7 +117,7 @@ def row(title: str, seed: int, run: FreeRun) -> str:
     seconds = ", ".join(f"{value:+.1f}" for value in run.by_second_db)
     cells = (
         f"{title} | {seed} | {run.louder_db:+.2f} ± {run.half_db:.2f} | {seconds} | {100 * run.clipped:.3f} % | "
-        f"{run.own_bits:.3f} | {run.real_bits:.3f} | {run.own_bits - run.real_bits:+.3f} | "
+        f"{run.own_bits:.3f} | {run.real_bits:.3f} | {run.own_bits - run.real_bits:+.3f} ± {run.half_bits:.3f} | "
         f"{', '.join(run.misses) or 'none'}"
     )
     return f"| {cells} |"

@@ -51,6 +51,8 @@ class Settings:
     """The weight of the levels that a mixture with a linear path expects in its own draws; 0 lets none run freely."""
     power_weight: float = 0.0
     """That of the powers among these levels, next to the spreads."""
+    moment_weight: float | None = None
+    """Of the mean and variance of a mixture with a linear path; None is the library's."""
 
     @property
     def backbone(self) -> SashimiConfig:
@@ -86,6 +88,8 @@ def run(
     if path.exists():
         return read_result(path, settings)
     model = WaveformModel(contender, settings.backbone, seed)
+    if settings.moment_weight is not None:
+        with_path(model, "--moment-weight").moment_weight = settings.moment_weight
     model.fit(list(training_crops(split.train, 0, 0, FIT_CROPS, settings.num_samples)))
     curve, cpu_seconds = train(model, seed, settings, split, excerpts, lambda line: tell(f"{path.stem}: {line}"))
     bits = score(model, excerpts.audio)
@@ -161,11 +165,16 @@ def is_due(settings: Settings, update: int) -> bool:
     return bool(settings.free_running) and update >= FREE_RUNNING_AFTER and update % FREE_RUNNING_EVERY == 0
 
 
+def with_path(model: WaveformModel, option: str) -> DmlHead:
+    """Give the head that an option is about, and refuse any other."""
+    if not isinstance(model.head, DmlHead) or not model.head.is_centred:
+        raise ConfigError(f"{option}: expected nothing but mixtures with a linear path, found another head; use --only")
+    return model.head
+
+
 def own_levels(model: WaveformModel, seed: int, update: int, settings: Settings, split: Split) -> Tensor:
     """Continue a training clip from its first crop, and score the levels that are expected in what was drawn."""
-    head, prompt_samples = model.head, settings.num_samples
-    if not isinstance(head, DmlHead) or not head.is_centred:
-        raise ConfigError("--free-running: only a mixture with a linear path can run freely in training; use --only")
+    head, prompt_samples = with_path(model, "--free-running"), settings.num_samples
     num_samples = FREE_RUNNING_CROPS * prompt_samples
     long_enough = [recording for recording in split.train if len(recording.audio) >= num_samples]
     # The crops of another seed: not the ones that are learned from in this update.

@@ -230,6 +230,21 @@ def test_a_finished_run_is_read_and_not_made_again(tmp_path: Path) -> None:
     assert len(pictured.findall(".//{http://www.w3.org/2000/svg}polyline")) == 6
 
 
+def test_the_weight_of_moments_is_the_librarys_unless_another_is_given(tmp_path: Path) -> None:
+    write_recordings(tmp_path / "audio", count=30, num_samples=600)
+    split = read_split([tmp_path / "audio"], 16_000, min_samples=256)
+    excerpts = held_out_excerpts(split.held_out, 1, 256)
+
+    def bits(weight: float | None, head: HeadConfig) -> object:
+        settings = Settings(**{**SETTINGS.__dict__, "moment_weight": weight})
+        contender = Contender(LINEAR8, head)
+        return run(contender, 0, settings, split, excerpts, tmp_path / f"{weight}", lambda line: None)["bits"]
+
+    assert bits(3.0, DmlHeadConfig()) == bits(None, DmlHeadConfig()) != bits(0.3, DmlHeadConfig())
+    with pytest.raises(ConfigError, match="--moment-weight: expected nothing but mixtures with a linear path"):
+        bits(1.0, PathCategoricalHeadConfig())
+
+
 def test_every_fourth_update_runs_freely_if_that_is_asked_for() -> None:
     weighted = Settings(**{**SETTINGS.__dict__, "free_running": 1.0})
     assert [update for update in range(60) if is_due(weighted, update)] == [52, 56]
@@ -243,5 +258,5 @@ def test_levels_in_own_draws_have_a_gradient_and_are_about_amplitudes() -> None:
     torch.autograd.backward(score)
     assert float(score.detach()) > 0 and model.network.projection.weight.grad is not None
     assert float(own_levels(model, 0, 52, SETTINGS, split).detach()) == float(score.detach())
-    with pytest.raises(ConfigError, match="only a mixture with a linear path"):
+    with pytest.raises(ConfigError, match="--free-running: expected nothing but mixtures with a linear path"):
         own_levels(model_of(Contender(LINEAR8, DmlHeadConfig(prediction_order=0))), 0, 52, SETTINGS, split)
