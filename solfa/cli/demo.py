@@ -19,7 +19,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results; rebuilt every time.")] = Path("solfa-demo"),
     codec: Annotated[str, typer.Option(help="Any codec that `solfa encode` takes.")] = DEFAULT_CODEC,
 ) -> None:
-    """Synthesise a few recordings, encode, verify and decode them, and write a page where you can listen to them."""
+    """Write music from texts, encode, verify and decode a few recordings, and make a page to listen to it all."""
     from solfa.cli.encode import print_report
     from solfa.demo.walkthrough import run_demo
     from solfa.ui.terminal.encoding_view import EncodeView
