@@ -14,7 +14,7 @@ turn. The whole call counts there, imports and all, because that is what somebod
 first clip to the last, and the CPU time of the encoders, which two cores share. The datasets have to be the same. With
 --codec it is another codec than EnCodec at 32 kHz. Cores of a rented machine may be halves of one, or share it with
 others: so matrix products are counted in every round, too, in one process and in as many as there are encoders, for a
-second. No encoders can be faster than that.
+second. That is about what encoders could gain.
 """
 
 import argparse
