@@ -13,8 +13,8 @@ With --compare-encoders there is no loop: two minutes of audio (12 clips) are en
 turn. The whole call counts there, imports and all, because that is what somebody waits for; beside it the time from the
 first clip to the last, and the CPU time of the encoders, which two cores share. The datasets have to be the same. With
 --codec it is another codec than EnCodec at 32 kHz. Cores of a rented machine may be halves of one, or share it with
-others: so matrix products are counted in every round, too, in one process and in as many as there are encoders, for a
-second. That is about what encoders could gain.
+others, and all share its memory: so in every round a clip is also encoded several times in one process and in as many
+as there are encoders, which do nothing else. That is what encoders could gain at most.
 """
 
 import argparse
@@ -25,7 +25,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -36,9 +35,9 @@ from codec_speed import SECONDS, build, synthesise
 from ratios import Ratio, add_option, write_ratios
 
 import solfa
+from solfa.environment import worker_environment
 
 RATE = 32_000
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 LOOP = """
 import json, sys, time
@@ -60,17 +59,23 @@ for path in sorted(folder.glob("*.wav")):
 print(json.dumps(time.monotonic() - started))
 """
 
-PRODUCTS = """
+BARE_CLIPS = 6
+BARE = """
 import sys, time
-import numpy as np
-x = np.ones((256, 256), np.float32)
-begin, count = float(sys.argv[1]), 0
-while time.time() < begin:
-    pass
-while time.time() < begin + 1:
-    x @ x
-    count += 1
-print(count)
+import numpy as np, torch
+import solfa
+torch.set_num_threads(1)
+codec = solfa.load_codec(sys.argv[1])
+clip = torch.from_numpy(np.load(sys.argv[2]))[None, None]
+started = time.monotonic()
+codec.encode(clip)
+first = time.monotonic() - started
+print("ready", flush=True)
+sys.stdin.readline()
+started = time.monotonic()
+for _ in range(int(sys.argv[3])):
+    codec.encode(clip)
+print(first, time.monotonic() - started)
 """
 
 
@@ -94,20 +99,36 @@ def encode_once(audio: Path, dest: Path, codec: str, encoders: int) -> Turn:
     return Turn(report.elapsed_seconds, report.encode_seconds, cpu, solfa.open_dataset(dest).digest)
 
 
-def count_products(processes: int) -> int:
-    """Count the products of small matrices that so many processes compute side by side in a second."""
-    run = [sys.executable, "-c", PRODUCTS, str(time.time() + 1)]
-    started = [subprocess.Popen(run, stdout=subprocess.PIPE, env=os.environ | ONE_THREAD) for _ in range(processes)]
-    return sum(int(process.communicate()[0]) for process in started)
+class Bare(NamedTuple):
+    """What processes that only encode took for a clip, in seconds; the slowest of them."""
+
+    first: float
+    later: float
+
+
+def encode_barely(work: Path, codec: str, processes: int) -> Bare:
+    """Encode `BARE_CLIPS` in each of so many processes, side by side, after a first one to touch memory."""
+    run = [sys.executable, "-c", BARE, codec, str(work / "clip.npy"), str(BARE_CLIPS)]
+    environment = worker_environment(os.environ, one_thread=True)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen(run, env=environment, **pipes) for _ in range(processes)]
+    for process in started:
+        process.stdout.readline()
+    for process in started:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    taken = [[float(seconds) for seconds in process.communicate()[0].split()] for process in started]
+    first, later = (max(seconds) for seconds in zip(*taken, strict=True))
+    return Bare(first, later / BARE_CLIPS)
 
 
 def compare_encoders(work: Path, codec: str, counts: Sequence[int], rounds: int, seconds: float) -> list[Ratio]:
     """Encode the same audio with these numbers of encoders, in turn, after a round that does not count."""
     turns: dict[int, list[Turn]] = {count: [] for count in counts}
-    products: dict[int, list[int]] = {count: [] for count in counts}
+    bare: dict[int, list[Bare]] = {count: [] for count in counts}
     for number in range(rounds + 1):
         for count in counts:
-            products[count].append(count_products(count))
+            bare[count].append(encode_barely(work, codec, count))
             turn = encode_once(work / "audio", work / f"{number}-{count}.solfa", codec, count)
             turns[count] += [turn] if number else []
     if len({turn.digest for some in turns.values() for turn in some}) > 1:
@@ -118,14 +139,18 @@ def compare_encoders(work: Path, codec: str, counts: Sequence[int], rounds: int,
     for count, (whole, encoding, cpu) in middle.items():
         told = f"{whole:.2f} s in all, {encoding:.2f} s from first clip to last, {cpu:.2f} s of CPU in the encoders"
         print(f"{count} encoders, {seconds:.0f} s of audio: {told}")
+    for count, some in bare.items():
+        first, later = (statistics.median(seconds) for seconds in zip(*some, strict=True))
+        print(f"{count} processes that only encode: {first:.2f} s for a first clip of each, {later:.2f} s for another")
     one = middle[counts[0]]
     ratios = []
     for count in counts[1:]:
         whole, encoding = (one[place] / middle[count][place] for place in range(2))
         print(f"{count} encoders are through {whole:.2f} times as soon as {counts[0]}; encoding alone {encoding:.2f}")
-        shares = [many / one for many, one in zip(products[count], products[counts[0]], strict=True)]
-        told = f"{statistics.median(shares):.2f} times as many, between {min(shares):.2f} and {max(shares):.2f}"
-        print(f"products of matrices, {count} processes beside {counts[0]}: {told}")
+        pairs = zip(bare[counts[0]], bare[count], strict=True)
+        shares = [count / counts[0] * alone.later / beside.later for alone, beside in pairs]
+        told = f"{statistics.median(shares):.2f} times as fast, between {min(shares):.2f} and {max(shares):.2f}"
+        print(f"{count} processes that only encode, after a first clip, beside {counts[0]}: {told}")
         name = f"{count} encoders, {seconds:.0f} s of audio"
         ratios.append(Ratio(name, f"{counts[0]} encoder", encoding, goal=0.95 * count / counts[0]))
     return ratios
@@ -152,6 +177,7 @@ def main() -> None:
             soundfile.write(work / f"audio/{index:03d}.wav", clip, RATE, subtype="FLOAT")
         seconds = options.clips * SECONDS
         if options.compare_encoders:
+            np.save(work / "clip.npy", clips[0])
             codec = options.codec or str(work / "model")
             found = compare_encoders(work, codec, options.compare_encoders, options.rounds, seconds)
             write_ratios(options.ratios, found)

@@ -5,12 +5,11 @@ returns it right away, and the kernel clears it 4 KiB at a time: about half of t
 over 10 s clips. Kept in the heap, on huge pages if the kernel offers them, the memory is cleared only once.
 """
 
-import os
 import platform
 from collections.abc import Mapping
-from pathlib import Path
 
 from solfa.environment.bf16 import SAFE_ISA, probe_bf16
+from solfa.environment.processor import advertises_amx
 
 HEAP_SETTINGS = {
     "MALLOC_MMAP_MAX_": "0",  # A larger MALLOC_MMAP_THRESHOLD_ does not help: glibc ignores more than 32 MiB.
@@ -63,18 +62,3 @@ def with_huge_pages(tunables: str) -> str:
 def runs_on_glibc() -> bool:
     """Tell whether this Python runs on Linux with glibc, whose allocator reads these variables."""
     return platform.system() == "Linux" and platform.libc_ver()[0] == "glibc"
-
-
-def advertises_amx() -> bool:
-    """Tell whether the CPU claims AMX, the matrix unit whose bf16 some virtual machines offer but cannot run."""
-    return "amx_tile" in cpu_flags()
-
-
-def cpu_flags() -> frozenset[str]:
-    """Read the CPU's features; empty if the system does not list them."""
-    path = Path("/proc/cpuinfo")
-    if not path.is_file() or not os.access(path, os.R_OK):
-        return frozenset()
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    flags = next((line for line in lines if line.startswith(("flags", "Features"))), ":")
-    return frozenset(flags.partition(":")[2].split())

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from solfa.environment.allocator import HUGE_PAGES, advertises_amx, cpu_flags, runs_on_glibc
+from solfa.environment.allocator import HUGE_PAGES, runs_on_glibc
 from solfa.environment.bf16 import SAFE_ISA, probe_bf16
+from solfa.environment.processor import advertises_amx, cpu_flags
 from solfa.environment.ranks import usable_cores
 
 Status = Literal["ok", "warn", "missing"]

@@ -45,6 +45,7 @@ class FrameKernel:
     """The functions of frames.c."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
+        self.name = Path(library._name).stem
         library.solfa_lanes.restype = library.solfa_tile_vectors.restype = ctypes.c_int64
         self.lanes: int = library.solfa_lanes()
         self.tile_vectors: int = library.solfa_tile_vectors()

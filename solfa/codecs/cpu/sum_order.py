@@ -4,7 +4,8 @@ A sum of floating-point numbers depends on its order, and codes must not change.
 taps, a matrix product for one) keeps one order for all outputs of a layer; which one depends on the processor, the
 library's version and the layer. So a layer of the same shape with random weights is computed by PyTorch and in each
 order that was ever seen, over several lengths with their ends: the compiled kernel takes over if, and only if, one of
-them is equal to the last bit.
+them is equal to the last bit. That is found out once per machine, and for each version and setting that could change
+it: it takes EnCodec a third of a second, which a short job would spend in every process.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ import torch
 from torch.nn import functional as F
 
 from solfa.codecs.cpu.frame_kernel import FrameKernel, Order, pack
+from solfa.errors import ConfigError
+from solfa.nn.kernels.machine_memory import finding_file, recall, remember
 
 # torch hands a convolution to oneDNN only above this many input elements (use_mkldnn in ATen's Convolution.cpp).
 ONEDNN_ELEMENTS = 20480
@@ -76,9 +79,21 @@ def orders(shape: LayerShape) -> Iterator[Order]:
 
 @cache
 def find_order(kernel: FrameKernel, shape: LayerShape) -> Order | None:
-    """Find the order whose sums are equal to PyTorch's with one thread; None if there is none among those tried."""
+    """Find the order whose sums are equal to PyTorch's with one thread, by trying or from memory; None if none is."""
     if kernel.panel(shape.width_out) is None:
         return None
+    path = finding_file("order", kernel.name, shape)
+    found = recall(path) or remember(path, {"layer": shape._asdict(), "order": try_orders(kernel, shape)})
+    known = {None: None} | {tuple(order): order for order in orders(shape)}
+    value = found.get("order", ())
+    key = tuple(value) if isinstance(value, list) else value
+    if key not in known:
+        raise ConfigError(f"{path}: expected `order` to be one that is tried for {shape}, found {value!r}; remove it")
+    return known[key]
+
+
+def try_orders(kernel: FrameKernel, shape: LayerShape) -> Order | None:
+    """Compare what PyTorch computes with each order; None if no order has its bits."""
     generator = torch.Generator().manual_seed(0)
     size = (shape.width_out, shape.width_in, shape.taps)
     weight = torch.randn(size, generator=generator) / (shape.width_in * shape.taps) ** 0.5

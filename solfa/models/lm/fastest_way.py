@@ -3,12 +3,10 @@
 Which kernel is fastest depends on the processor, the compiler and the version of torch, and no table of processors
 stays true. So a decoder of three layers of MusicGen-small's width takes a few steps in every way, with two rows (a
 guided clip) and with 32 (sixteen of them), and the way with the least time, as a share of the best for each, is written
-to a file in the folder of compiled kernels. The file's name is a digest of everything that the choice may depend on. It
-is created once and never changed, so that a machine generates with the same numbers from then on; remove it to measure
-again.
+to a file beside the compiled kernels (`machine_memory`), so that a machine generates with the same numbers from then
+on; remove it to measure again.
 """
 
-import json
 import logging
 import platform
 import time
@@ -16,20 +14,17 @@ from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
-from solfa.environment.allocator import cpu_flags
 from solfa.errors import ConfigError
-from solfa.files.digest import value_sha256
-from solfa.files.json_objects import read_object
-from solfa.files.whole_files import create_once
 from solfa.models.lm.conditions import Conditions
 from solfa.models.lm.network import CodecLM, CodecLMConfig
 from solfa.models.lm.weight_layouts import SMALL_MODEL, WAYS, Way, WeightLayout, lay_out_weights
-from solfa.nn.kernels.library import NoKernelError, cache_folder
+from solfa.nn.kernels.library import NoKernelError
+from solfa.nn.kernels.machine_memory import finding_file, recall, remember
 from solfa.nn.kernels.structures import load_decoder
-from solfa.version import __version__
 
 _logger = logging.getLogger(__name__)
 
@@ -49,9 +44,7 @@ def fastest_way(layout: WeightLayout, num_weights: int) -> Way:
         path = choice_file(layout, load_decoder().name)
     except NoKernelError:
         return "kernel"  # whoever lays out the weights says why there is none
-    if not path.exists():
-        _remember(path, measure_ways(layout))
-    way = read_object(path, ConfigError, advice="remove it, and it is made again").get("way")
+    way = (recall(path) or remember(path, _measured(layout, path))).get("way")
     for known in WAYS:
         if way == known:
             return known
@@ -60,11 +53,7 @@ def fastest_way(layout: WeightLayout, num_weights: int) -> Way:
 
 def choice_file(layout: WeightLayout, kernel: str) -> Path:
     """Name the file that has the choice of this machine, these versions and this number of threads."""
-    facts = [
-        *(layout, kernel, platform.machine(), sorted(cpu_flags()), torch.backends.cpu.get_cpu_capability()),
-        *(torch.__version__, __version__, torch.get_num_threads(), _ROWS),
-    ]
-    return cache_folder() / f"way-{layout}-{value_sha256(facts)[:16]}.json"
+    return finding_file(f"way-{layout}", layout, kernel, _ROWS)
 
 
 def choose_way(seconds: Seconds) -> Way:
@@ -102,9 +91,9 @@ def _time_step(model: CodecLM, rows: int) -> float:
     return clock() - start
 
 
-def _remember(path: Path, seconds: Seconds) -> None:
+def _measured(layout: WeightLayout, path: Path) -> dict[str, Any]:
+    seconds = measure_ways(layout)
     way = choose_way(seconds)
     told = ", ".join(f"{name} {times[0] * 1e3:.1f} ms" for name, times in seconds.items())
     _logger.info("measured how to generate on this machine (only once): %s; %s is kept in %s", told, way, path)
-    content = {"way": way, "rows": _ROWS, "seconds": seconds, "processor": platform.processor() or platform.machine()}
-    create_once(path.parent, path, json.dumps(content, indent=1).encode())
+    return {"way": way, "rows": _ROWS, "seconds": seconds, "processor": platform.processor() or platform.machine()}

@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 from solfa.codecs.cpu import sum_order
 from solfa.codecs.cpu.frame_kernel import FrameKernel, Order, load_frame_kernel, pack
-from solfa.codecs.cpu.sum_order import LayerShape, find_order, orders
+from solfa.codecs.cpu.sum_order import LayerShape, find_order, orders, try_orders
 
 SHAPES = {
     "audio": LayerShape(1, 32, 7, 1, 1, 0, True),
@@ -47,7 +47,7 @@ def test_a_compiled_layer_has_the_bits_of_pytorch(kernel, shape):
 def test_a_layer_is_left_to_pytorch_if_no_order_gives_its_bits(kernel, monkeypatch):
     shape = SHAPES["residual"]
     monkeypatch.setattr(sum_order, "orders", lambda _: [Order(1, 96), Order(2, 7)])
-    assert find_order.__wrapped__(kernel, shape) is None
+    assert try_orders(kernel, shape) is None
 
 
 def test_one_last_bit_of_one_output_is_enough_to_be_refused(kernel, monkeypatch):
@@ -60,7 +60,7 @@ def test_one_last_bit_of_one_output_is_enough_to_be_refused(kernel, monkeypatch)
         return out
 
     monkeypatch.setattr(F, "conv1d", almost)
-    assert find_order.__wrapped__(kernel, shape) is None
+    assert try_orders(kernel, shape) is None
 
 
 def test_outputs_that_fill_no_vector_are_left_to_pytorch(kernel):

@@ -10,6 +10,7 @@ from solfa.errors import ConfigError
 from solfa.models.lm import fastest_way as module
 from solfa.models.lm.fastest_way import SMALL_MODEL, choice_file, choose_way, fastest_way
 from solfa.models.lm.network import CodecLMConfig
+from solfa.nn.kernels import machine_memory
 from solfa.nn.kernels.library import NoKernelError
 from solfa.nn.kernels.structures import load_decoder
 
@@ -19,7 +20,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Measure a tiny decoder, and keep the choice in a folder of the test's own."""
     probe = CodecLMConfig(num_codebooks=1, codebook_size=16, dim=32, num_layers=1, num_heads=2, ffn_dim=64)
     monkeypatch.setattr(module, "_PROBE", probe)
-    monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(machine_memory, "cache_folder", lambda: tmp_path)
     try:
         return load_decoder().name
     except NoKernelError as reason:
