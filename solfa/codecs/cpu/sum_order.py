@@ -84,12 +84,12 @@ def find_order(kernel: FrameKernel, shape: LayerShape) -> Order | None:
         return None
     path = finding_file("order", kernel.name, shape)
     found = recall(path) or remember(path, {"layer": shape._asdict(), "order": try_orders(kernel, shape)})
-    known = {None: None} | {tuple(order): order for order in orders(shape)}
-    value = found.get("order", ())
-    key = tuple(value) if isinstance(value, list) else value
-    if key not in known:
-        raise ConfigError(f"{path}: expected `order` to be one that is tried for {shape}, found {value!r}; remove it")
-    return known[key]
+    if "order" in found and found["order"] is None:
+        return None
+    for order in orders(shape):
+        if found.get("order") == list(order):
+            return order
+    raise ConfigError(f"{path}: expected `order` to be one that is tried for {shape}, found {found}; remove it")
 
 
 def try_orders(kernel: FrameKernel, shape: LayerShape) -> Order | None:

@@ -5,6 +5,8 @@ from torch.nn import functional as F
 from solfa.codecs.cpu import sum_order
 from solfa.codecs.cpu.frame_kernel import FrameKernel, Order, load_frame_kernel, pack
 from solfa.codecs.cpu.sum_order import LayerShape, find_order, orders, try_orders
+from solfa.errors import ConfigError
+from solfa.nn.kernels import machine_memory
 
 SHAPES = {
     "audio": LayerShape(1, 32, 7, 1, 1, 0, True),
@@ -71,3 +73,39 @@ def test_outputs_that_fill_no_vector_are_left_to_pytorch(kernel):
 def test_every_order_tried_divides_the_channels(shape):
     tried = list(orders(shape))
     assert tried and all(shape.width_in % order.block == 0 and order.chain > 0 for order in tried)
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine_memory, "cache_folder", lambda: tmp_path)
+    find_order.cache_clear()
+    yield tmp_path
+    find_order.cache_clear()
+
+
+def test_an_order_is_found_once_per_machine(kernel, memory, monkeypatch):
+    shapes = [SHAPES["residual"], SHAPES["matrix"]]
+    found = [find_order(kernel, shape) for shape in shapes]
+    assert len(list(memory.glob("order-*.json"))) == len(shapes)
+    find_order.cache_clear()  # as in another process
+    monkeypatch.setattr(sum_order, "try_orders", lambda *_: pytest.fail("it is known"))
+    assert [find_order(kernel, shape) for shape in shapes] == found
+
+
+def test_it_is_remembered_that_there_is_none(kernel, memory, monkeypatch):
+    monkeypatch.setattr(sum_order, "try_orders", lambda *_: None)
+    assert find_order(kernel, SHAPES["residual"]) is None
+    find_order.cache_clear()
+    monkeypatch.undo()
+    monkeypatch.setattr(machine_memory, "cache_folder", lambda: memory)
+    assert find_order(kernel, SHAPES["residual"]) is None
+
+
+@pytest.mark.parametrize("content", ['{"order": [5, 1, false]}', '{"orders": 0}', '{"order": {}}'])
+def test_a_remembered_order_that_is_none_is_refused(kernel, memory, content):
+    find_order(kernel, SHAPES["residual"])
+    (path,) = memory.glob("order-*.json")
+    path.write_text(content)
+    find_order.cache_clear()
+    with pytest.raises(ConfigError, match=r"order-.*found.*remove it"):
+        find_order(kernel, SHAPES["residual"])
