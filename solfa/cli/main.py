@@ -7,6 +7,7 @@ that nobody expected is a sentence, too, with its traceback in a log. Commands i
 
 import os
 import sys
+from typing import Any, NoReturn
 
 import typer
 
@@ -28,12 +29,14 @@ from solfa.cli import (
     studio,
     train,
 )
-from solfa.cli.flags import command_of, in_flags
+from solfa.cli.flags import Command, command_of, in_flags
 from solfa.environment.faults import OUT_OF_MEMORY, fault_sentence, note_traceback
 from solfa.errors import SolfaError, exit_code
 from solfa.ui.terminal.console import errors, visible
 from solfa.version import __version__
 
+UsageError: Any = typer.BadParameter.__base__
+"""Click's; where Typer keeps click depends on its version."""
 INTERRUPTED = 130
 ADVICE = {
     "generate": {OUT_OF_MEMORY: "ask for fewer clips at once (--num) or shorter ones (--seconds)"},
@@ -86,10 +89,17 @@ def root(
 def main() -> None:
     """Run the command line; an error the user can act on is one sentence."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except SolfaError as error:
         command = command_of(typer.main.get_command(app), sys.argv[1:])
         _leave(in_flags(str(error), command), exit_code(error))
+    except UsageError as error:
+        if not sys.argv[1:]:  # that is no mistake, and Typer has the help as the message
+            error.show()
+            sys.exit(error.exit_code)
+        _leave(usage_sentence(error, command_of(typer.main.get_command(app), sys.argv[1:])), error.exit_code)
+    except typer.Abort:
+        _leave("stopped: the question was not answered", 1)
     except BrokenPipeError:
         # Whoever read our output has gone (`solfa status … | head`); nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -100,12 +110,17 @@ def main() -> None:
         if not isinstance(error, OSError):  # which says itself what is wrong with which file
             note_traceback(error, os.environ, name)
         _leave(fault_sentence(error, ADVICE.get(name)), 1)
-    except SystemExit as leaving:
-        if leaving.code == INTERRUPTED:  # what Typer makes of Ctrl-C
-            _leave("interrupted; run the same command to continue", INTERRUPTED)
-        raise
+    if code == INTERRUPTED:  # what Typer makes of Ctrl-C
+        _leave("interrupted; run the same command to continue", INTERRUPTED)
+    sys.exit(code)
 
 
-def _leave(sentence: str, code: int) -> None:
+def usage_sentence(error: UsageError, command: Command | None) -> str:
+    """Say what was typed wrongly, and where to look it up."""
+    said = error.format_message().rstrip(".?").replace(". Did you mean", "; did you mean")
+    return f"{said[:1].lower()}{said[1:]}; see {'solfa' if command is None else f'solfa {command.name}'} --help"
+
+
+def _leave(sentence: str, code: int) -> NoReturn:
     errors.print(f"[red]solfa:[/] {visible(sentence)}", soft_wrap=True, highlight=False)
     sys.exit(code)

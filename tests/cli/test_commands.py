@@ -252,8 +252,10 @@ def test_decode_writes_one_file_per_clip_and_keeps_existing_ones(dataset, tmp_pa
         (["decode", "DATASET", ""], "found nothing"),
         (["status", ""], "found nothing"),
         (["demo", "--out", "AUDIO"], "empty folder"),
-        (["encode"], "Missing argument"),
-        (["encode", "AUDIO", "d.solfa", "--codex", "x"], "No such option"),
+        (["encoed", "AUDIO", "d.solfa"], "no such command 'encoed'"),
+        (["encode", "AUDIO", "d.solfa", "--limit"], "requires an argument; see solfa encode --help"),
+        (["encode"], "missing argument 'SOURCE'; see solfa encode --help"),
+        (["encode", "AUDIO", "d.solfa", "--codex", "x"], "no such option: --codex"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_exit_code_two(
@@ -264,7 +266,7 @@ def test_bad_input_gets_one_sentence_and_exit_code_two(
     code, output = solfa_main(*(places.get(argument, argument) for argument in arguments))
     assert code == 2, output
     assert words in output
-    assert "Traceback" not in output
+    assert "Traceback" not in output and "╭" not in output
     assert not (tmp_path / "d.solfa").exists() and not (tmp_path / "out").exists()
 
 

@@ -163,7 +163,7 @@ def test_a_damaged_history_is_named_and_the_rest_is_shown(solfa_info, dora_dir):
         (["9521", "-f", "c0"], "found 9521 and -f c0"),
         (["c0", "--log"], r"solver\.log\.0: expected a log"),
         (["c0", "--config"], "c0ffee12: .*config"),
-        (["--colour"], "No such option"),
+        (["--colour"], "no such option"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_exit_code_two(arguments, words, solfa_info, dora_dir):
