@@ -14,7 +14,7 @@ turn. The whole call counts there, imports and all, because that is what somebod
 first clip to the last, and the CPU time of the encoders, which two cores share. The datasets have to be the same. With
 --codec it is another codec than EnCodec at 32 kHz. Cores of a rented machine may be halves of one, or share it with
 others, and all share its memory: so in every round a clip is also encoded several times in one process and in as many
-as there are encoders, which do nothing else. That is what encoders could gain at most.
+as there are encoders, which do nothing else: about what encoders can gain.
 """
 
 import argparse
@@ -128,7 +128,8 @@ def compare_encoders(work: Path, codec: str, counts: Sequence[int], rounds: int,
     bare: dict[int, list[Bare]] = {count: [] for count in counts}
     for number in range(rounds + 1):
         for count in counts:
-            bare[count].append(encode_barely(work, codec, count))
+            alone = encode_barely(work, codec, count)
+            bare[count] += [alone] if number else []
             turn = encode_once(work / "audio", work / f"{number}-{count}.solfa", codec, count)
             turns[count] += [turn] if number else []
     if len({turn.digest for some in turns.values() for turn in some}) > 1:

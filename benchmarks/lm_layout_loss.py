@@ -83,7 +83,7 @@ def log_probs(model: CodecLM, tokens: Tensor, conditions: Conditions) -> Tensor:
 def told_tokens(model: CodecLM, conditions: Conditions, num_clips: int, num_frames: int) -> Tensor:
     """Draw codes, unguided, and lay them out as the model reads them; the last steps have no code everywhere."""
     codes = generate(model, conditions, num_frames, GenerationSettings(guidance_scale=1, top_k=0), range(num_clips))
-    return codes[:, :, : num_frames - CODEBOOKS]
+    return codes[:, :, : num_frames - model.config.num_codebooks]
 
 
 def random_text(model: CodecLM) -> Conditions:
@@ -127,8 +127,8 @@ def main() -> None:
     parser.add_argument("--model", help="a trained model of Solfa's instead")
     parser.add_argument("--text", action="append", help="what it is asked for; once for each clip")
     options = parser.parse_args()
-    if (options.model is None) != (options.text is None):
-        parser.error("--model and --text go together")
+    if (options.model is None) != (options.text is None) or (options.model and options.trained):
+        parser.error("--model and --text go together, and without --trained")
     print("| weights | layout | KL to float32, nats per code | other most probable code |\n|---|---|---|---|")
     if options.model is not None:
         compare(*own_model(options.model, options.text), options.model, len(options.text), options.frames)

@@ -1,4 +1,4 @@
-"""Measure every ratio of docs/benchmarks.md that needs no data and no server, and see whether one has fallen.
+"""Measure most ratios of docs/benchmarks.md that need no data and no server, and see whether one has fallen.
 
     python benchmarks/run_all.py --quick                       # small sizes, in about 15 minutes of an idle machine
     python benchmarks/run_all.py --out now.json --before then.json

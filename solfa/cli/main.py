@@ -98,21 +98,28 @@ def main() -> None:
             error.show()
             sys.exit(error.exit_code)
         _leave(usage_sentence(error, command_of(typer.main.get_command(app), sys.argv[1:])), error.exit_code)
-    except typer.Abort:
+    except typer.Abort as error:
+        if error.__cause__ is not None and str(error.__cause__):
+            _fail(error.__cause__)  # Typer takes the end of any file for that of the terminal
         _leave("stopped: the question was not answered", 1)
     except BrokenPipeError:
         # Whoever read our output has gone (`solfa status … | head`); nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
-        command = command_of(typer.main.get_command(app), sys.argv[1:])
-        name = str(command.name) if command is not None else "solfa"
-        if not isinstance(error, OSError):  # which says itself what is wrong with which file
-            note_traceback(error, os.environ, name)
-        _leave(fault_sentence(error, ADVICE.get(name)), 1)
+        _fail(error)
     if code == INTERRUPTED:  # what Typer makes of Ctrl-C
         _leave("interrupted; run the same command to continue", INTERRUPTED)
     sys.exit(code)
+
+
+def _fail(error: BaseException) -> NoReturn:
+    """Leave with what nobody expected."""
+    command = command_of(typer.main.get_command(app), sys.argv[1:])
+    name = str(command.name) if command is not None else "solfa"
+    if not isinstance(error, OSError):  # which says itself what is wrong with which file
+        note_traceback(error, os.environ, name)
+    _leave(fault_sentence(error, ADVICE.get(name)), 1)
 
 
 def usage_sentence(error: UsageError, command: Command | None) -> str:

@@ -6,8 +6,11 @@ from pathlib import Path
 
 _INFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-_OF_ONE_MOMENT = ("processor", "cpu MHz", "bogomips", "BogoMIPS", "physical id", "core id", "apicid", "initial apicid")
-"""Lines about one core, or about its clock."""
+_OF_CORES = (
+    *("processor", "cpu MHz", "bogomips", "BogoMIPS", "physical id", "core id", "apicid", "initial apicid"),
+    *("siblings", "cpu cores"),
+)
+"""Lines about one core or its clock, or about how many there are."""
 
 
 def cpu_flags() -> frozenset[str]:
@@ -23,8 +26,9 @@ def advertises_amx() -> bool:
 
 def describe_processor() -> list[str]:
     """List what libraries may choose their code by: the model and its features, and how large its caches are."""
-    lines = [line for line in _first_processor() if line.partition(":")[0].strip() not in _OF_ONE_MOMENT]
-    sizes = [f"{path.parent.name}: {path.read_text().strip()}" for path in sorted(_CACHES.glob("index*/size"))]
+    lines = [line for line in _first_processor() if line.partition(":")[0].strip() not in _OF_CORES]
+    caches = [path for path in sorted(_CACHES.glob("index*/size")) if os.access(path, os.R_OK)]
+    sizes = [f"{path.parent.name}: {path.read_text().strip()}" for path in caches]
     return [platform.machine(), *lines, *sizes]
 
 

@@ -246,8 +246,8 @@ def test_the_codes_of_a_reference_clip_never_change(name: str) -> None:
     """A name promises its codes: datasets and models made with it years ago must still mean the same sounds.
 
     The fingerprint is exact everywhere, because it is a hash of the weights and the architecture. Weights that are off
-    by 1e-5, all of them and at random, change none of the codes (five draws), and float64 errs by 1e-12: these codes are
-    the same on every processor.
+    by 1e-5, all of them and at random, change none of the codes (five draws), and float64 errs by 1e-12: these codes
+    are the same on every processor.
     """
     pinned, codec = read_reference(name), load_codec(name)
     assert codec.fingerprint == pinned.fingerprint

@@ -5,7 +5,10 @@ import pytest
 from solfa.environment import processor
 from solfa.environment.processor import advertises_amx, cpu_flags, describe_processor
 
-CORE = "processor\t: {core}\nmodel name\t: {name}\ncpu MHz\t\t: {clock}\nflags\t\t: fpu avx2 {flags}\nTLB size\t: 3\n"
+CORE = (
+    "processor\t: {core}\nmodel name\t: {name}\ncpu MHz\t\t: {clock}\nsiblings\t: {clock}\n"
+    "flags\t\t: fpu avx2 {flags}\nTLB size\t: 3\n"
+)
 
 
 def written(folder: Path, *cores: str) -> Path:

@@ -82,7 +82,7 @@ def find_order(kernel: FrameKernel, shape: LayerShape) -> Order | None:
     """Find the order whose sums are equal to PyTorch's with one thread, by trying or from memory; None if none is."""
     if kernel.panel(shape.width_out) is None:
         return None
-    path = finding_file("order", kernel.name, shape)
+    path = finding_file("order", kernel.name, shape, shape.lengths, list(orders(shape)))
     found = recall(path) or remember(path, {"layer": shape._asdict(), "order": try_orders(kernel, shape)})
     if "order" in found and found["order"] is None:
         return None

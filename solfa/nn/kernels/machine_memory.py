@@ -25,19 +25,21 @@ from solfa.version import __version__
 
 _logger = logging.getLogger(__name__)
 
-_VARIABLES = ("ATEN_", "ONEDNN_", "DNNL_", "MKL_")
+_VARIABLES = ("ATEN_", "ONEDNN_", "DNNL_", "MKL_", "OPENBLAS_")
 
 
 def finding_file(name: str, *asked: object) -> Path:
     """Name the file of a finding on this machine, with these versions, settings and this number of threads."""
-    of_torch = (torch.get_num_threads(), torch.get_float32_matmul_precision())
-    facts = [asked, *_processor_and_versions(), *of_torch, _settings()]
+    facts = [asked, *_processor_and_versions(), *_torch_settings(), _settings()]
     return cache_folder() / f"{name}-{value_sha256(facts)[:16]}.json"
 
 
 def recall(path: Path) -> dict[str, Any] | None:
     """Read a finding; None if there is none yet."""
-    return read_object(path, ConfigError, advice="remove it, and it is made again") if path.exists() else None
+    found = read_object(path, ConfigError, advice="remove it, and it is made again") if path.exists() else None
+    if found is not None and not found:
+        raise ConfigError(f"{path}: expected a finding, found an empty object; remove it, and it is made again")
+    return found
 
 
 def remember(path: Path, finding: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,6 +59,16 @@ def remember(path: Path, finding: Mapping[str, Any]) -> dict[str, Any]:
 def _processor_and_versions() -> tuple[object, ...]:
     built = (torch.__version__, torch.__config__.show(), torch.backends.cpu.get_cpu_capability())
     return describe_processor(), *built, __version__
+
+
+def _torch_settings() -> tuple[object, ...]:
+    """What a process may set that changes how convolutions and products are computed."""
+    onednn: Any = torch.backends.mkldnn
+    precisions = [
+        getattr(getattr(onednn, name, None), "fp32_precision", None)  # newer than the oldest torch that is allowed
+        for name in ("conv", "matmul")
+    ]
+    return torch.get_num_threads(), bool(onednn.enabled), *precisions
 
 
 def _settings() -> list[tuple[str, str]]:

@@ -101,7 +101,7 @@ def test_it_is_remembered_that_there_is_none(kernel, memory, monkeypatch):
     assert find_order(kernel, SHAPES["residual"]) is None
 
 
-@pytest.mark.parametrize("content", ['{"order": [5, 1, false]}', '{"orders": 0}', '{"order": {}}'])
+@pytest.mark.parametrize("content", ['{"order": [5, 1, false]}', "{}", '{"orders": 0}', '{"order": {}}'])
 def test_a_remembered_order_that_is_none_is_refused(kernel, memory, content):
     find_order(kernel, SHAPES["residual"])
     (path,) = memory.glob("order-*.json")

@@ -34,13 +34,24 @@ def test_a_variable_that_chooses_code_makes_it_another_finding(name: str, monkey
     assert finding_file("order", "a layer") == before != finding_file("order", "another")
 
 
-def test_the_precision_of_products_makes_it_another_finding() -> None:
-    before, precision = finding_file("order", "a layer"), torch.get_float32_matmul_precision()
+def test_without_onednn_it_is_another_finding() -> None:
+    before = finding_file("order", "a layer")
+    with torch.backends.mkldnn.flags(enabled=False):
+        assert finding_file("order", "a layer") != before
+    assert finding_file("order", "a layer") == before
+
+
+@pytest.mark.parametrize("kind", ["conv", "matmul"])
+def test_the_precision_of_products_makes_it_another_finding(kind: str) -> None:
+    setting = getattr(torch.backends.mkldnn, kind, None)
+    if not hasattr(setting, "fp32_precision"):
+        pytest.skip("this torch has no such setting")
+    before, precision = finding_file("order", "a layer"), setting.fp32_precision
     try:
-        torch.set_float32_matmul_precision("medium")
+        setting.fp32_precision = "bf16"
         assert finding_file("order", "a layer") != before
     finally:
-        torch.set_float32_matmul_precision(precision)
+        setting.fp32_precision = precision
 
 
 def test_another_processor_has_findings_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
