@@ -8,8 +8,9 @@ batch of the same clips, in such a process. All run in processes of their own, o
 medians of audio-seconds per core-second (`time.process_time`, after one clip to warm up). The models have the real
 architectures and random weights, with codebooks drawn from what is left of the encoder's own outputs by those before,
 so that every code is used and near ties occur as they do in practice. Clips are synthesised, or cut from the recordings
-below FOLDER. Of Oobleck, which has no codes, the largest difference between latents is printed, in units of their
-standard deviation.
+below FOLDER. EnCodec is also timed in bf16 where the processor has it, beside ours in fp32; what that does to decoded
+audio needs real weights: `solfa encode --try-precision bf16`. Of Oobleck, which has no codes, the largest difference
+between latents is printed, in units of their standard deviation.
 """
 
 import argparse
@@ -22,14 +23,16 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import soundfile
 import soxr
 from ratios import Ratio, add_option, write_ratios
 
+from solfa.codecs.cpu.convolution import has_fast_bf16
 from solfa.environment import worker_environment
+from solfa.environment.bf16 import probe_bf16
 
 SECONDS = 10
 ENCODEC_32KHZ = {
@@ -51,7 +54,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
 SLOW = ("dac_44khz", "oobleck")
 GOALS = {"encodec_32khz": None, "encodec_24khz": 2.0, "mimi": 2.0, "dac_44khz": 2.5, "oobleck": 2.0}
 """How many times as fast as either loop."""
-ROLES = ("loop", "tuned", "ours")
+BF16_GOAL = 1.6
+ROLES = ("loop", "tuned", "ours", "bf16")
 
 
 def synthesise(seed: int, sample_rate: int, seconds: float = SECONDS) -> np.ndarray:
@@ -195,13 +199,13 @@ def loop_of_a_user(codec: str, folder: Path, paths: list[Path]) -> tuple[float, 
     return time.process_time() - start, np.stack(codes)
 
 
-def ours(codec: str, folder: Path, paths: list[Path]) -> tuple[float, np.ndarray]:
+def ours(precision: Literal["fp32", "bf16"], folder: Path, paths: list[Path]) -> tuple[float, np.ndarray]:
     import torch
 
     import solfa
 
     torch.set_num_threads(1)
-    loaded = solfa.load_codec(str(folder))
+    loaded = solfa.load_codec(str(folder), precision=precision)
 
     def encode(paths: list[Path]) -> np.ndarray:
         audio = torch.from_numpy(np.stack([soundfile.read(path, dtype="float32")[0] for path in paths]))
@@ -240,23 +244,29 @@ def compare(codec: str, repeats: int, num_clips: int, seconds: float, recordings
         build(codec, folder, [clip(1000 + seed) for seed in range(2 if codec in SLOW else 6)])
         for seed in range(num_clips):
             soundfile.write(folder / f"{seed:03d}.wav", clip(seed), rate, subtype="FLOAT")
-        speeds: dict[str, list[float]] = {role: [] for role in ROLES}
+        has_bf16 = codec.startswith("encodec") and has_fast_bf16() and probe_bf16()
+        speeds: dict[str, list[float]] = {role: [] for role in ROLES if has_bf16 or role != "bf16"}
         arrays = {}
         for _ in range(repeats):
             for role, values in speeds.items():
                 spent, arrays[role] = measure(role, codec, folder)
                 values.append(num_clips * seconds / spent)
-    loop, tuned, own = (statistics.median(values) for values in speeds.values())
+    loop, tuned, own, *halved = (statistics.median(values) for values in speeds.values())
     print(
         f"{codec:<16}{loop:>8.2f}{tuned:>8.2f}{own:>8.2f}{own / loop:>10.2f}{own / tuned:>10.2f}   "
         f"{difference(codec, arrays['loop'], arrays['ours'])}",
         flush=True,
     )
     name = f"encoding, {codec}"
-    return [
+    ratios = [
         Ratio(name, "the loop", own / loop, GOALS[codec]),
         Ratio(name, "the loop, tuned", own / tuned, GOALS[codec]),
     ]
+    for speed in halved:
+        changed = difference(codec, arrays["ours"], arrays["bf16"])
+        print(f"{'  in bf16':<32}{speed:>8.2f}, {speed / own:.2f} times fp32   {changed}", flush=True)
+        ratios.append(Ratio(f"{name}, bf16", "fp32", speed / own, BF16_GOAL))
+    return ratios
 
 
 def main() -> None:
@@ -278,8 +288,11 @@ def main() -> None:
             ratios += compare(codec, options.repeats, num_clips, options.seconds, options.audio)
         write_ratios(options.ratios, ratios)
         return
-    side = ours if options.role == "ours" else loop_of_a_user
-    seconds, codes = side(options.codec, options.folder, sorted(options.folder.glob("*.wav")))
+    paths = sorted(options.folder.glob("*.wav"))
+    if options.role in ("ours", "bf16"):
+        seconds, codes = ours("fp32" if options.role == "ours" else "bf16", options.folder, paths)
+    else:
+        seconds, codes = loop_of_a_user(options.codec, options.folder, paths)
     np.save(options.folder / f"{options.role}.npy", codes)
     print(json.dumps(seconds))
 

@@ -112,7 +112,7 @@ class Placed(NamedTuple):
     def _convolve(self, x: Tensor, padding: int) -> Tensor:
         weight, bias, stride, dilation = self.conv.weight, self.conv.bias, self.conv.stride, self.conv.dilation
         if is_frame_major(x.dtype):
-            out = F.conv2d(x.unsqueeze(2), weight.unsqueeze(2), bias, (1, stride), (0, padding), (1, dilation))
+            out = F.conv2d(as_image(x), as_image(weight), bias, (1, stride), (0, padding), (1, dilation))
             return out.squeeze(2)
         if not self._must_ask_for_onednn(x):
             return F.conv1d(x, weight, bias, stride, padding, dilation)
@@ -183,6 +183,14 @@ def is_frame_major(dtype: torch.dtype) -> bool:
 def frame_major(x: Float[Tensor, "B C n"]) -> Float[Tensor, "B C n"]:
     """Lay out the channels of a frame next to each other."""
     return x.mT.contiguous().mT
+
+
+def as_image(x: Float[Tensor, "B C n"]) -> Float[Tensor, "B C 1 n"]:
+    """View frames as an image of one row whose strides say their layout, which those of a single channel leave open."""
+    assert x.mT.is_contiguous()
+    num_clips, num_channels, num_frames = x.shape
+    size = num_channels * num_frames
+    return x.as_strided((num_clips, num_channels, 1, num_frames), (size, 1, size, num_channels))
 
 
 def pad_ends(x: Float[Tensor, "1 C n"], left: int, right: int, mode: str) -> Float[Tensor, "1 C m"]:

@@ -169,6 +169,14 @@ def test_bf16_keeps_the_plain_encoder_on_processors_without(monkeypatch):
     assert fast_encodec_encoder(model) is model.encoder
 
 
+@pytest.mark.parametrize("num_channels", [1, 3])
+def test_frames_are_an_image_whose_strides_say_that_its_channels_come_last(num_channels):
+    x = convolution.frame_major(torch.randn(1, num_channels, 50)[..., 10:40])
+    image = convolution.as_image(x)
+    assert image.data_ptr() == x.data_ptr() and torch.equal(image[:, :, 0], x)
+    assert image.stride() == (30 * num_channels, 1, 30 * num_channels, num_channels)
+
+
 @pytest.mark.parametrize("options", [CENTRED, CAUSAL], ids=["centred", "causal"])
 @torch.no_grad()
 def test_the_fast_encoder_in_bf16_is_as_exact_as_the_plain_one(options, tone, monkeypatch):
