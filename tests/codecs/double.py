@@ -4,6 +4,7 @@ from typing import Any
 
 from solfa.codecs.cpu.dac_encoder import fast_dac_encoder, fast_vae_encoder
 from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
+from solfa.codecs.cpu.exact_product import with_nearest_codewords
 from solfa.codecs.cpu.mimi_encoder import fast_mimi_encoder
 from solfa.codecs.families.dac import DacCodec
 from solfa.codecs.families.encodec import EncodecCodec
@@ -14,12 +15,14 @@ from solfa.codecs.protocol import Codec
 
 
 def in_double(codec: Codec) -> Any:
-    """Turn the weights of a codec, if it has any, to float64, and those of its faster encoder, which are copies."""
+    """Turn the weights of a codec, if it has any, to float64, and those of its faster parts, which are copies."""
     changed: Any = codec
     if hasattr(changed, "model"):
         changed.model.double()
     if isinstance(changed, EncodecCodec | OwnCodec):
         changed._encoder = fast_encodec_encoder(changed.model)
+    if isinstance(changed, EncodecCodec):
+        changed._quantizer = with_nearest_codewords(changed.model.quantizer)
     if isinstance(changed, DacCodec):
         changed._encoder = fast_dac_encoder(changed.model.encoder)
     if isinstance(changed, OobleckCodec):

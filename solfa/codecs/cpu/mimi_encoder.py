@@ -1,4 +1,5 @@
-"""Mimi's encoder (arXiv 2410.00037): a SEANet computed in pieces of time, then the library's own transformer."""
+"""Mimi's encoder (arXiv 2410.00037): a SEANet computed in pieces of time, then the library's
+transformer with linear layers of ours."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from solfa.codecs.cpu.encodec_encoder import fast_seanet_encoder
+from solfa.codecs.cpu.exact_product import with_exact_products
 from solfa.codecs.inference import clip_by_clip
 
 
@@ -20,9 +22,11 @@ def fast_mimi_encoder(encoder: Any) -> Callable[[Float[Tensor, "B C N"]], Float[
     if seanet is encoder.encoder_seanet:
         return clip_by_clip(lambda audio: encoder(audio, use_streaming=False).latents)
 
+    transformer = with_exact_products(encoder.encoder_transformer)
+
     @torch.no_grad()
     def encode(audio: Float[Tensor, "1 C N"]) -> Float[Tensor, "1 Z T"]:
-        hidden = encoder.encoder_transformer(seanet(audio).transpose(1, 2), use_cache=False).last_hidden_state
+        hidden = transformer(seanet(audio).transpose(1, 2), use_cache=False).last_hidden_state
         latents: Tensor = encoder.downsample(hidden.transpose(1, 2))
         return latents
 

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from solfa.codecs.checkpoint import Checkpoint, load_pretrained
 from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
+from solfa.codecs.cpu.exact_product import with_nearest_codewords
 from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, set_for_inference
 from solfa.codecs.overlap import Chunks, overlap_add
 from solfa.codecs.protocol import Encoded, StoredClip, as_batch
@@ -96,7 +97,8 @@ class EncodecCodec:
         self.model, self._device, self._normalize = model, checkpoint.device, config.normalize
         self.has_scales = bool(config.normalize)
         self._encoder: Callable[[Tensor], Tensor] = encoder or fast_encodec_encoder(model)
-        self._quantize = clip_by_clip(lambda latents: model.quantizer.encode(latents, self._bandwidth).permute(1, 2, 0))
+        self._quantizer = with_nearest_codewords(model.quantizer)
+        self._quantize = clip_by_clip(lambda latents: self._quantizer.encode(latents, self._bandwidth).permute(1, 2, 0))
         # The quantizer takes kilobits per second and rounds down to codebooks: adding half a codebook is safe.
         bits_per_codebook = log2(config.codebook_size) * config.frame_rate
         self._bandwidth = (self.num_codebooks + 0.5) * bits_per_codebook / 1000
