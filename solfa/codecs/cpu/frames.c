@@ -14,10 +14,11 @@
 #endif
 #include "vectors.h"
 
-/* What is read again and again from the second cache: weights of a panel for all frames, inputs for all panels. */
+/* What is read again and again from the second cache: weights of a panel for all frames, inputs for all panels. But all
+   weights are read again for the next frames, and the widest layers have 33 MB of them: so no fewer than LEAST_FRAMES. */
 #define WEIGHTS_BYTES (1 << 18)
 #define INPUTS_BYTES (3 << 17)
-#define LEAST_FRAMES 48
+#define LEAST_FRAMES 192
 
 /* Products are taken block by block of channels, in a block tap by tap, for a tap channel by channel. The weights lie
    in that order, LANES outputs (or the width of a panel) side by side. */
