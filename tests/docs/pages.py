@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-RUN_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+RUN_PAGES = [ROOT / "README.md", *DOCS]
 ALL_PAGES = [*RUN_PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "RELEASING.md", "CHANGELOG.md"))]
 
 MODEL, CODEC = "899630c8", "5eba57e0"

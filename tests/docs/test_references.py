@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
-from pages import ALL_PAGES, ROOT, Command, blocks, commands, inline_code, links, page_name
+from pages import ALL_PAGES, DOCS, ROOT, Command, blocks, commands, inline_code, links, page_name
 
 from solfa.cli.main import app
 from solfa.codecs.catalogue import NAMES
@@ -79,9 +79,19 @@ def test_every_command_is_documented() -> None:
     assert shown >= FLAGS.keys()
 
 
-def test_every_page_is_linked_from_the_readme() -> None:
-    linked = {(ROOT / target.partition("#")[0]).resolve() for target in links((ROOT / "README.md").read_text())}
-    assert {page.resolve() for page in ALL_PAGES} - {ROOT / "README.md"} <= linked
+def linked_pages(page: Path) -> set[Path]:
+    targets = links(page.read_text(encoding="utf-8"))
+    return {(page.parent / target.partition("#")[0]).resolve() for target in targets}
+
+
+def test_every_page_is_linked_from_the_readme_or_from_the_page_of_its_folder() -> None:
+    inner = {page for page in DOCS if page.parent != ROOT / "docs"}
+    assert {page.resolve() for page in ALL_PAGES} - {ROOT / "README.md"} - inner <= linked_pages(ROOT / "README.md")
+    assert [page_name(page) for page in inner if page not in linked_pages(page.parent.with_suffix(".md"))] == []
+
+
+def test_no_two_pages_have_the_same_file_name() -> None:
+    assert len({page.name for page in DOCS}) == len(DOCS)
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=page_name)
@@ -91,7 +101,7 @@ def test_paths_in_prose_exist(page: Path) -> None:
             assert (ROOT / code).exists(), f"{page_name(page)}: `{code}`"
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=page_name)
+@pytest.mark.parametrize("page", DOCS, ids=page_name)
 def test_every_page_ends_with_where_to_read_on(page: Path) -> None:
     last = page.read_text(encoding="utf-8").rpartition("\n## ")[2]
     assert last.startswith("Next\n") and links(last)

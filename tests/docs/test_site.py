@@ -4,7 +4,7 @@ import re
 
 import pytest
 import yaml
-from pages import ROOT, RUN_PAGES
+from pages import DOCS, ROOT
 
 from tests.public_names import PUBLIC
 
@@ -28,7 +28,7 @@ def test_every_page_is_in_one_of_four_groups() -> None:
     assert [group for entry in SITE["nav"] for group in entry] == ["Start", "Data", "Train", "Reference"]
     pages = nav_pages(SITE["nav"])
     assert len(pages) == len(set(pages))
-    docs = {path.name for path in RUN_PAGES if path.parent.name == "docs"}
+    docs = {path.relative_to(ROOT / "docs").as_posix() for path in DOCS}
     assert set(pages) == docs | set(OUTSIDE.values()) | {"reference/"}
 
 
@@ -64,6 +64,10 @@ def test_a_page_without_marks_is_refused() -> None:
         ("docs/codecs.md", "../CONTRIBUTING.md#add-a-codec", "contributing.md#add-a-codec"),
         ("docs/codecs.md", "encoding.md", "encoding.md"),
         ("docs/codecs.md", "#loading", "#loading"),
+        ("docs/codecs.md", "benchmarks/loading.md#reading", "benchmarks/loading.md#reading"),
+        ("docs/benchmarks/loading.md", "../codecs.md", "../codecs.md"),
+        ("docs/benchmarks/loading.md", "../images/a.svg", "../images/a.svg"),
+        ("docs/benchmarks/loading.md", "../../recipes/mot_captions/README.md", "../recipes/mot_captions.md"),
         ("docs/codecs.md", "../recipes/mot_captions", "recipes/mot_captions.md"),
         ("docs/codecs.md", "https://arxiv.org/abs/1", "https://arxiv.org/abs/1"),
         ("recipes/mot_captions/README.md", "../../docs/codecs.md", "../codecs.md"),
