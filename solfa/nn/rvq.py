@@ -17,6 +17,7 @@ All randomness comes from torch's global CPU generator, in amounts that depend o
 distributed run sum their statistics, so that all have the same codebooks: those of the global batch.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -25,7 +26,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from solfa.nn.residual_beam import BEAM, search_codes
+from solfa.nn.residual_beam import BEAM, Growth, search_codes
 
 _SMALLEST_COUNT = 1e-8
 
@@ -117,14 +118,19 @@ class ResidualVectorQuantizer(nn.Module):
         return Quantized(through, torch.stack(codes, dim=-1), commitment, share)
 
     def encode(
-        self, vectors: Float[Tensor, "B T D"], num_codebooks: int | None = None, *, beam: int = 1
+        self,
+        vectors: Float[Tensor, "B T D"],
+        num_codebooks: int | None = None,
+        *,
+        beam: int = 1,
+        growths: Sequence[Growth] | None = None,
     ) -> Int64[Tensor, "B T K"]:
         """Choose the entries of the first codebooks: the nearest one after the other, or the best that a beam finds.
 
-        With a beam, the codes of fewer codebooks are not the first ones of more.
+        With a beam, the codes of fewer codebooks are not the first ones of more; `growths` may compute a part of it.
         """
         if beam > 1:
-            found = search_codes(vectors.flatten(0, 1), self.codebooks[:num_codebooks], beam)
+            found = search_codes(vectors.flatten(0, 1), self.codebooks[:num_codebooks], beam, growths)
             return found.view(*vectors.shape[:-1], -1)
         residual, codes = vectors, []
         for codebook in self.codebooks[:num_codebooks]:

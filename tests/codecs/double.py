@@ -19,9 +19,10 @@ def in_double(codec: Codec) -> Any:
     changed: Any = codec
     if hasattr(changed, "model"):
         changed.model.double()
-    if isinstance(changed, EncodecCodec | OwnCodec):
-        changed._encoder = fast_encodec_encoder(changed.model)
+    if isinstance(changed, OwnCodec):
+        changed._read_weights()
     if isinstance(changed, EncodecCodec):
+        changed._encoder = fast_encodec_encoder(changed.model)
         changed._quantizer = with_nearest_codewords(changed.model.quantizer)
     if isinstance(changed, DacCodec):
         changed._encoder = fast_dac_encoder(changed.model.encoder)

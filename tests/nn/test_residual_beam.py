@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from solfa.nn.residual_beam import BEAM, search_codes
+from solfa.nn.residual_beam import BEAM, growth_weights, search_codes
 from solfa.nn.rvq import ResidualVectorQuantizer
 
 
@@ -65,3 +65,11 @@ def test_a_quantizer_that_keeps_its_codebooks_trains_on_the_codes_that_are_store
     assert torch.equal(quantizer(vectors).codes, stored)
     assert not torch.equal(stored, quantizer.encode(vectors))
     assert torch.equal(quantizer(vectors).vectors, quantizer.decode(stored))
+
+
+def test_growth_is_what_an_entry_adds_to_the_squared_length():
+    torch.manual_seed(0)
+    vectors, codebook = torch.randn(5, 8).double(), torch.randn(7, 8).double()
+    growth = torch.nn.functional.linear(vectors, *growth_weights(codebook))
+    lengths = (vectors[:, None] - codebook).square().sum(dim=2)
+    torch.testing.assert_close(growth + vectors.square().sum(dim=1, keepdim=True), lengths)

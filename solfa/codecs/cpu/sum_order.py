@@ -29,7 +29,8 @@ _OUTPUTS_AT_ONCE = 28
 """oneDNN computes so many with AVX-512. If none is left over at the end of a strided layer that pads, it takes another
 kernel, with another order (found by comparing all lengths up to 720)."""
 _CHAINS = (192, 128, 384, 336, 320, 256, 448, 512, 96, 64)
-"""Numbers of products after which matrix products start a new sum; the first two on AMD processors."""
+"""Numbers of products after which matrix products start a new sum; the first two on AMD processors, where 193 to 384
+products make two equal sums."""
 
 
 class LayerShape(NamedTuple):
@@ -104,8 +105,8 @@ def orders(shape: AnyShape) -> Iterator[Order]:
             yield Order(block, shape.taps * blocks)
         else:
             yield Order(block, blocks)
-            for chain in _CHAINS:
-                if chain < width and chain % block == 0:
+            for chain in dict.fromkeys((*_CHAINS, width // 2)):
+                if 0 < chain < width and chain % block == 0:
                     yield Order(block, chain // block)
         yield Order(block, shape.taps * blocks, starts_with_bias=True)
     if shape.taps > 1:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from solfa.codecs.checkpoint import Checkpoint
 from solfa.codecs.cpu.encodec_encoder import fast_encodec_encoder
+from solfa.codecs.cpu.exact_product import ExactLinear, with_exact_products
 from solfa.codecs.inference import clip_by_clip, dtype_of, exact_inference, set_for_inference
 from solfa.codecs.protocol import Encoded, Kind, StoredClip, as_batch
 from solfa.codecs.waveform import check_audio
@@ -22,7 +23,7 @@ from solfa.models.codec.bottlenecks import RvqBottleneck
 from solfa.models.codec.codec_files import build_apart, load_codec_model, save_codec_model
 from solfa.models.codec.config import CodecModelConfig
 from solfa.models.codec.network import CodecModel
-from solfa.nn.residual_beam import BEAM
+from solfa.nn.residual_beam import BEAM, growth_weights
 from solfa.pretrained.tensors import weights_sha256
 from solfa.spelling import plural
 from solfa.xp.card import write_card
@@ -85,11 +86,17 @@ class OwnCodec:
         }
         self.fingerprint = value_sha256(self.description)
         set_for_inference(model, checkpoint.precision, checkpoint.device)
-        self.model, self._device = model, checkpoint.device
-        encoder = fast_encodec_encoder(model)
+        self.model, self._device, self._beam = model, checkpoint.device, beam
+        self._read_weights()
+
+    def _read_weights(self) -> None:
+        """Prepare what encodes and decodes from the model's current weights."""
+        self._network: CodecModel = with_exact_products(self.model)
+        encoder = fast_encodec_encoder(self._network)
         # The fast encoder already handles the clips of a batch one by one.
-        self._encoder = clip_by_clip(encoder) if encoder is model.encoder else encoder
-        self._quantize = clip_by_clip(_quantizer(model, self.num_codebooks, beam, is_open=self._is_open))
+        self._encoder = clip_by_clip(encoder) if encoder is self._network.encoder else encoder
+        quantize = _quantizer(self._network, self.num_codebooks, self._beam, is_open=self._is_open)
+        self._quantize = clip_by_clip(quantize)
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, options: Mapping[str, object]) -> "OwnCodec":
@@ -117,9 +124,9 @@ class OwnCodec:
         array = batch.array.long() if self.kind == "codes" else batch.array.to(dtype_of(self.model))
         with exact_inference():
             if self._is_open:
-                audio: Tensor = self.model.decoder(array.transpose(1, 2))[..., : batch.num_samples].float()
+                audio: Tensor = self._network.decoder(array.transpose(1, 2))[..., : batch.num_samples].float()
             else:
-                audio = self.model.decode(array, batch.num_samples).float()
+                audio = self._network.decode(array, batch.num_samples).float()
         return audio[0] if single else audio
 
 
@@ -142,7 +149,10 @@ def _quantizer(
     if is_open:
         return lambda latents: latents.transpose(1, 2)
     if isinstance(bottleneck, RvqBottleneck) and beam is not None:
-        return lambda latents: bottleneck.encode(latents, num_codebooks, beam=beam)
+        growths = [
+            ExactLinear(*growth_weights(codebook)) for codebook in bottleneck.quantizer.codebooks[:num_codebooks]
+        ]
+        return lambda latents: bottleneck.encode(latents, num_codebooks, beam=beam, growths=growths)
     return lambda latents: bottleneck.encode(latents, num_codebooks)
 
 

@@ -10,7 +10,7 @@ Each is a config that builds its module for latents of width D:
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, final
 
 import torch
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from solfa.config import Config
 from solfa.errors import ConfigError
+from solfa.nn.residual_beam import Growth
 from solfa.nn.rvq import ResidualVectorQuantizer
 
 _KMEANS_ITERATIONS = 10
@@ -158,11 +159,16 @@ class RvqBottleneck(nn.Module):
         return Bottlenecked(vectors.mT.to(latents.dtype), quantized.codes, loss, metrics)
 
     def encode(
-        self, latents: Float[Tensor, "B D T"], num_codebooks: int | None = None, *, beam: int = 1
+        self,
+        latents: Float[Tensor, "B D T"],
+        num_codebooks: int | None = None,
+        *,
+        beam: int = 1,
+        growths: Sequence[Growth] | None = None,
     ) -> Int64[Tensor, "B T K"]:
         """Choose codes of the first codebooks: the nearest one after the other, or the best that a beam finds."""
         check_num_codebooks(num_codebooks, self.config.num_codebooks)
-        return self.quantizer.encode(self._vectors(latents), num_codebooks, beam=beam)
+        return self.quantizer.encode(self._vectors(latents), num_codebooks, beam=beam, growths=growths)
 
     def decode(self, array: Int[Tensor, "B T K"], num_codebooks: int | None = None) -> Float[Tensor, "B D T"]:
         """Sum the entries of the first codebooks."""

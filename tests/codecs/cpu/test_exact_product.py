@@ -8,6 +8,7 @@ from solfa.codecs.cpu import exact_product
 from solfa.codecs.cpu.exact_product import ExactLinear, NearestCodewords, with_exact_products, with_nearest_codewords
 from solfa.codecs.cpu.frame_kernel import load_frame_kernel
 from solfa.codecs.cpu.sum_order import FEWEST_ROWS, LinearShape, find_order, try_orders
+from solfa.nn.residual_beam import growth_weights, search_codes
 
 
 @pytest.fixture
@@ -110,3 +111,12 @@ def test_of_equal_codewords_the_first_one_is_taken():
     codewords = torch.randn(32, 16)[torch.arange(64) // 2]
     found = NearestCodewords(codewords)(codewords)
     assert torch.equal(found, torch.arange(64) // 2 * 2)
+
+
+@pytest.mark.parametrize("beam", [2, 4])
+@torch.no_grad()
+def test_a_beam_with_compiled_growths_finds_the_same_codes(beam):
+    torch.manual_seed(0)
+    vectors, codebooks = torch.randn(150, 32), torch.randn(3, 64, 32) * torch.tensor([1.0, 0.6, 0.3])[:, None, None]
+    growths = [ExactLinear(*growth_weights(codebook)) for codebook in codebooks]
+    assert torch.equal(search_codes(vectors, codebooks, beam, growths), search_codes(vectors, codebooks, beam))
