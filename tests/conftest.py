@@ -22,6 +22,9 @@ import soundfile
 from hypothesis import HealthCheck, settings
 
 from tests.logs import restored_log
+from tests.shapes import check_shapes
+
+check_shapes()
 
 # No test asserts a time: on a busy machine any example may take longer than any deadline.
 settings.register_profile("solfa", deadline=None, suppress_health_check=[HealthCheck.too_slow])
