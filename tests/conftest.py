@@ -79,7 +79,19 @@ def seed_all(config: pytest.Config) -> None:
     random.seed(seed)
     np.random.seed(seed)
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+        seed_torch(seed)
+
+
+def seed_torch(seed: int) -> None:
+    """Seed PyTorch as `torch.manual_seed` does.
+
+    That one writes down the stack of every call for a GPU that is not in use yet, which took more time than to seed.
+    """
+    import torch
+
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
 
 
 @pytest.hookimpl(tryfirst=True)
