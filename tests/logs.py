@@ -16,5 +16,6 @@ def restored_log() -> Iterator[None]:
         for handler in set(root.handlers) - set(before):
             root.removeHandler(handler)
             handler.close()
-        root.setLevel(level)
+        if root.level != level:  # to set it empties what every logger remembers
+            root.setLevel(level)
         logging.captureWarnings(False)

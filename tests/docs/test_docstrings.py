@@ -45,7 +45,8 @@ def private_examples() -> Iterator[doctest.DocTest]:
     """Collect the docstrings that are not those of public names: of private ones, and of methods."""
     parser, public = doctest.DocTestParser(), {inspect.cleandoc(example.docstring or "") for example in EXAMPLES}
     for module, path in modules().items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)) if ">>>" in source else ():
             if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef):
                 text = ast.get_docstring(node) or ""
                 if ">>>" in text and text not in public:

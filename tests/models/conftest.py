@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.conftest import seed_torch
+
 
 @pytest.fixture(autouse=True)
 def _one_thread_one_seed() -> None:
     torch.set_num_threads(1)
-    torch.manual_seed(0)
+    seed_torch(0)
 
 
 @pytest.fixture(scope="session")

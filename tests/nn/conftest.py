@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from tests.conftest import seed_torch
+
 
 @pytest.fixture(autouse=True)
 def _one_thread_one_seed() -> None:
     torch.set_num_threads(1)
-    torch.manual_seed(0)
+    seed_torch(0)
