@@ -1,7 +1,7 @@
 """The activations of codecs, with the bits that PyTorch gives them: ELU, and snake, x + sin^2(alpha x) / beta.
 
 Pieces whose channels are next to each other (`solfa.codecs.cpu.frame_kernel`) are computed in C, if that gives the same
-bits here, which is tried once. The sine itself is always PyTorch's.
+bits here, which is tried once. The sine itself is always that of the library behind PyTorch.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from solfa.codecs.cpu.frame_kernel import FrameKernel, load_frame_kernel
+from solfa.codecs.cpu.mkl_sine import LIMIT, find_sine
 
 Check: TypeAlias = Callable[[FrameKernel], bool]
 """Whether C and PyTorch give the same bits."""
@@ -50,8 +51,12 @@ class ExactSnake:
     def by(self, kernel: FrameKernel, x: Float[Tensor, "1 C n"]) -> Float[Tensor, "1 C n"]:
         wave = torch.empty_like(x)
         num_channels, num_frames = x.shape[1:]
-        kernel.scale(x.data_ptr(), self.alpha.data_ptr(), wave.data_ptr(), num_frames, num_channels)
-        wave.sin_()
+        is_small = kernel.scale(x.data_ptr(), self.alpha.data_ptr(), wave.data_ptr(), num_frames, num_channels, LIMIT)
+        sine = find_sine() if is_small else None
+        if sine is None:
+            wave.sin_()
+        else:
+            sine(wave.numel(), wave.data_ptr(), wave.data_ptr())
         kernel.square_and_add(wave.data_ptr(), self.inverse.data_ptr(), x.data_ptr(), num_frames, num_channels)
         return wave
 
@@ -88,7 +93,7 @@ def has_exact_elu_bf16(kernel: FrameKernel) -> bool:
 @cache
 def has_exact_snake(kernel: FrameKernel) -> bool:
     """Compare the two snakes, bit by bit."""
-    x = numbers_to_try().clamp(-1e4, 1e4)
+    x = numbers_to_try().clamp(-LIMIT / 4, LIMIT / 4)
     channels = torch.linspace(0.2, 3.0, x.shape[1]).view(1, -1, 1)
     snake = ExactSnake(channels, (channels + 1e-9).reciprocal())
     return torch.equal(snake.by(kernel, x), snake.by_torch(x))

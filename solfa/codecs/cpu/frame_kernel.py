@@ -55,8 +55,10 @@ class FrameKernel:
         self.elu, self.scale, self.square_and_add = library.solfa_elu, library.solfa_scale, library.solfa_square_and_add
         self.elu_bf16 = library.solfa_elu_bf16
         self.elu.argtypes = self.elu_bf16.argtypes = [*[ctypes.c_void_p] * 2, ctypes.c_int64]
-        self.scale.argtypes = self.square_and_add.argtypes = [*[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2]
-        self.elu.restype = self.elu_bf16.restype = self.scale.restype = self.square_and_add.restype = None
+        self.square_and_add.argtypes = [*[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2]
+        self.scale.argtypes = [*self.square_and_add.argtypes, ctypes.c_float]
+        self.elu.restype = self.elu_bf16.restype = self.square_and_add.restype = None
+        self.scale.restype = ctypes.c_int32
 
     def panel(self, width_out: int) -> int | None:
         """Find how many vectors of outputs are computed together; None if the outputs do not fill vectors."""

@@ -252,10 +252,19 @@ EXACT void solfa_elu_bf16(const uint16_t *x, uint16_t *out, int64_t num) {
     }
 }
 
-EXACT void solfa_scale(const float *x, const float *scale, float *out, int64_t frames, int64_t channels) {
+/* out = x scale; says whether no number of it is beyond the limit. */
+EXACT int32_t solfa_scale(const float *x, const float *scale, float *out, int64_t frames, int64_t channels, float limit) {
+    ivec within = ~(ivec){0};
     for (int64_t f = 0; f < frames; f++)
-        for (int64_t i = 0; i < channels; i += LANES)
-            store(out + f * channels + i, load(x + f * channels + i) * load(scale + i));
+        for (int64_t i = 0; i < channels; i += LANES) {
+            const vec scaled = load(x + f * channels + i) * load(scale + i);
+            within &= (scaled <= limit) & (scaled >= -limit);
+            store(out + f * channels + i, scaled);
+        }
+    for (int i = 0; i < LANES; i++)
+        if (!within[i])
+            return 0;
+    return 1;
 }
 
 /* wave = wave wave inverse + x */
