@@ -1,5 +1,4 @@
-"""Mimi's encoder (arXiv 2410.00037): a SEANet computed in pieces of time, then the library's
-transformer with linear layers of ours."""
+"""Mimi's encoder (arXiv 2410.00037): a SEANet computed in pieces of time, then the library's transformer."""
 
 from collections.abc import Callable
 from typing import Any
