@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.logs import restored_log
 from tests.shapes import check_shapes
+from tests.trees import tree_digest
 
 check_shapes()
 
@@ -161,15 +162,6 @@ def demo_recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from solfa.demo.recordings import demo_audio
 
     return demo_audio(tmp_path_factory.mktemp("demo") / "recordings")
-
-
-def tree_digest(root: Path) -> dict[str, str]:
-    """Hash every file of a tree, except what is temporary."""
-    return {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and ".tmp" not in path.relative_to(root).parts
-    }
 
 
 @pytest.fixture

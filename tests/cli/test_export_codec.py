@@ -16,8 +16,8 @@ from solfa.codecs.catalogue import load_codec
 from solfa.models.codec.bottlenecks import Gaussian
 from solfa.xp.state_file import write_state
 from tests.cli.conftest import SolfaMain
-from tests.conftest import tree_digest
 from tests.models.codec.tiny_codec import RVQ, tiny_model
+from tests.trees import tree_digest
 
 SIG = "c0dec000"
 

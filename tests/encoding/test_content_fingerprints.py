@@ -9,8 +9,8 @@ import solfa
 from solfa.encoding.content_fingerprints import add_fingerprints
 from solfa.errors import ConfigError
 from solfa.store.landmark_file import landmark_key
-from tests.conftest import tree_digest
 from tests.data.copies_maker import encode_collection, write_collection
+from tests.trees import tree_digest
 
 
 def test_added_later_they_are_the_same_bytes_and_resume(tmp_path: Path) -> None:

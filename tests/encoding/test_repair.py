@@ -14,7 +14,8 @@ from solfa.encoding.repair import repair_dataset
 from solfa.errors import StoreError
 from solfa.store.lease import Lease
 from solfa.store.verification import verify
-from tests.conftest import tree_digest, write_tone
+from tests.conftest import write_tone
+from tests.trees import tree_digest
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from solfa.evaluate.clip_sets import evaluation_cache, open_place, pair_key
 from solfa.evaluate.embedding_cache import Crew, embed
 from solfa.ui.html.evaluation_page import render_evaluation
 from tests.codecs.embedders.test_embedders import make_clap
-from tests.conftest import tree_digest
 from tests.evaluate.sounds import RATE, clips, with_noise, write_melodies
+from tests.trees import tree_digest
 
 
 @pytest.fixture(autouse=True)

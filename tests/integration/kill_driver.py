@@ -24,7 +24,7 @@ from solfa.encoding import api, frozen_plan, supervision  # noqa: F401  (importe
 from solfa.encoding.repair import repair_dataset
 from solfa.files.crash_points import VARIABLE
 from solfa.store.verification import verify
-from tests.conftest import tree_digest
+from tests.trees import tree_digest
 
 T = TypeVar("T")
 CODEC = "mulaw:sample_rate=4000"

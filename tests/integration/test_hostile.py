@@ -11,7 +11,8 @@ import pytest
 import solfa
 from solfa.store.verification import verify
 from tests.audio.hostile import make_hostile_corpus
-from tests.conftest import tree_digest, write_tone
+from tests.conftest import write_tone
+from tests.trees import tree_digest
 
 CODEC = "mulaw:sample_rate=4000"
 

@@ -20,8 +20,8 @@ from solfa.environment.stop_signals import ECHO_SECONDS
 from solfa.store.lease import lease_key, live_leases
 from solfa.store.status import read_status
 from solfa.store.verification import verify
-from tests.conftest import tree_digest
 from tests.ready_process import Command, ReadyProcess
+from tests.trees import tree_digest
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,8 @@ from solfa.encoding.executors.protocol import Oversight, progress_of
 from solfa.encoding.progress import Progress
 from solfa.encoding.worker_main import EncoderJob, run_job
 from solfa.store.layout import committed_shards
-from tests.conftest import tree_digest, write_tone
+from tests.conftest import write_tone
+from tests.trees import tree_digest
 
 CODEC = "mulaw:sample_rate=1000"
 

@@ -10,11 +10,12 @@ import pytest
 
 import solfa
 from solfa.encoding.progress import EncodeReport
-from tests.conftest import tree_digest, write_tone
+from tests.conftest import write_tone
 from tests.scale.clusters.encode_runs import CODEC
 from tests.scale.clusters.ray_nodes import RayCluster
 from tests.scale.clusters.slurm_nodes import PACKAGES, SlurmCluster
 from tests.scale.debian_packages import UnavailableError, unpack
+from tests.trees import tree_digest
 
 
 class Local(NamedTuple):

@@ -12,11 +12,11 @@ import pytest
 import solfa
 from solfa.encoding.progress import Silence, Totals
 from solfa.errors import ConfigError
-from tests.conftest import tree_digest
 from tests.scale.clusters.conftest import Local
 from tests.scale.clusters.encode_runs import CODEC, PATIENCE, SOLFA, EncodeRun
 from tests.scale.clusters.process_trees import command_of, descendants, kill, wait_until
 from tests.scale.clusters.ray_nodes import RAY, RayCluster
+from tests.trees import tree_digest
 
 pytestmark = pytest.mark.scale
 

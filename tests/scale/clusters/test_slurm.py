@@ -14,11 +14,11 @@ import pytest
 
 from solfa.demo.demo_paths import demo_folder
 from solfa.store.layout import committed_shards
-from tests.conftest import tree_digest
 from tests.scale.clusters.conftest import Local
 from tests.scale.clusters.encode_runs import CODEC, PATIENCE, SOLFA
 from tests.scale.clusters.process_trees import wait_until
 from tests.scale.clusters.slurm_nodes import CORES, NODES, SlurmCluster
+from tests.trees import tree_digest
 
 pytestmark = pytest.mark.scale
 

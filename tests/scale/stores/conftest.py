@@ -12,8 +12,9 @@ import pytest
 
 import solfa
 from tests import object_server as servers
-from tests.conftest import tree_digest, write_tone
+from tests.conftest import write_tone
 from tests.scale.stores.ceph_gateway import CephGateway, UnavailableError
+from tests.trees import tree_digest
 
 CODEC = "mulaw:sample_rate=16000"
 FLAGS = ("--codec", CODEC, "--segment-seconds", "5", "--num-encoders", "1")
