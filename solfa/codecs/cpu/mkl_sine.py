@@ -8,6 +8,7 @@ thousand million numbers up to `LIMIT`, and for a few above 7,400 they were not.
 
 import ctypes
 import logging
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,7 +29,10 @@ Sine: TypeAlias = Callable[[int, int, int], None]
 
 LIMIT = 4096.0
 _NAMES = {"AVX512": "mkl_vml_kernel_sSin_Z0HAynn", "AVX2": "mkl_vml_kernel_sSin_L9HAynn"}
-_TRIAL = "from solfa.codecs.cpu.mkl_sine import has_equal_bits; raise SystemExit(not has_equal_bits({name!r}))"
+_TRIAL = "from solfa.codecs.cpu.mkl_sine import has_equal_bits; raise SystemExit(0 if has_equal_bits({name!r}) else 3)"
+_CRASHES = [-number for name in ("SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE") if (number := getattr(signal, name, 0))]
+_VERDICTS = {0: True, 3: False, **dict.fromkeys(_CRASHES, False)}
+"""By how a trial ends; in other ways it ends for other reasons, and says nothing."""
 
 
 @cache
@@ -39,7 +43,12 @@ def find_sine() -> Sine | None:
     if name is None or sine is None:
         return None
     path = finding_file("sine", name, LIMIT)
-    found = recall(path) or remember(path, {"name": name, "has_equal_bits": _passes(name)})
+    found = recall(path)
+    if found is None:
+        verdict = _try(name)
+        if verdict is None:
+            return None
+        found = remember(path, {"name": name, "has_equal_bits": verdict})
     return sine if found.get("has_equal_bits") is True else None
 
 
@@ -52,10 +61,13 @@ def load_sine(name: str) -> Sine | None:
     return function
 
 
-def _passes(name: str) -> bool:
-    trial = subprocess.run([sys.executable, "-P", "-c", _TRIAL.format(name=name)], capture_output=True, check=False)
-    _logger.info("%s %s", name, "has the bits of PyTorch's sine" if trial.returncode == 0 else "is not used")
-    return trial.returncode == 0
+def _try(name: str) -> bool | None:
+    command = [sys.executable, "-P", "-c", _TRIAL.format(name=name)]
+    # In a session of its own, so that Ctrl-C does not end it.
+    trial = subprocess.run(command, capture_output=True, check=False, start_new_session=True)
+    verdict = _VERDICTS.get(trial.returncode)
+    _logger.info("%s %s", name, "has the bits of PyTorch's sine" if verdict else f"is not used ({trial.returncode})")
+    return verdict
 
 
 def has_equal_bits(name: str) -> bool:

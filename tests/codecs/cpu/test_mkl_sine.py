@@ -66,18 +66,41 @@ def memory(tmp_path, monkeypatch):
 @pytest.mark.parametrize("passes", [True, False])
 def test_it_is_tried_once_per_machine(passes, memory, monkeypatch):
     tried = []
-    monkeypatch.setattr(mkl_sine, "_passes", lambda name: bool(tried.append(name)) or passes)
+    monkeypatch.setattr(mkl_sine, "_try", lambda name: bool(tried.append(name)) or passes)
     for _ in range(2):
         assert (find_sine() is not None) == passes
         find_sine.cache_clear()  # as in another process
     assert len(tried) == 1 and len(list(memory.glob("sine-*.json"))) == 1
 
 
+def test_a_trial_that_ends_for_another_reason_is_repeated_by_the_next_process(memory, monkeypatch):
+    monkeypatch.setattr(mkl_sine, "_try", lambda _: None)
+    assert find_sine() is None and not list(memory.iterdir())
+    find_sine.cache_clear()  # as in another process
+    monkeypatch.setattr(mkl_sine, "_try", lambda _: True)
+    assert find_sine() is not None
+
+
+@pytest.mark.parametrize(
+    ("trial", "verdict"),
+    [
+        ("import ctypes; ctypes.string_at(0)", False),
+        ("raise SystemExit(3)", False),
+        ("import nothing_of_that_name", None),
+    ],
+)
+def test_a_trial_that_crashes_is_no_sine_and_one_that_cannot_start_says_nothing(trial, verdict, monkeypatch):
+    monkeypatch.setattr(mkl_sine, "_TRIAL", f"{trial}  # {{name}}")
+    assert mkl_sine._try("any") is verdict
+
+
 @pytest.mark.slow
-def test_a_trial_that_crashes_is_no_sine(monkeypatch):
-    assert not mkl_sine._passes("mkl_vml_kernel_of_nothing")
-    monkeypatch.setattr(mkl_sine, "_TRIAL", "import ctypes; ctypes.string_at(0); {name}")
-    assert not mkl_sine._passes("any")
+def test_the_trial_agrees_with_what_is_tried_here():
+    name = mkl_sine._NAMES.get(torch.backends.cpu.get_cpu_capability())
+    if name is None or load_sine(name) is None:
+        pytest.skip("there is no other code for the sine here")
+    assert mkl_sine._try(name) is has_equal_bits(name)
+    assert mkl_sine._try("mkl_vml_kernel_of_nothing") is False
 
 
 @pytest.mark.parametrize("largest", [1.0, LIMIT - 1, LIMIT + 1, torch.inf, torch.nan])
