@@ -142,8 +142,10 @@ def test_numbered_tars_are_one_source(tmp_path):
 def test_listing_a_tar_does_not_hold_its_metadata(tmp_path):
     note = json.dumps({"note": "x" * 50_000}).encode()
     write_tar(tmp_path / "x.tar", [(f"{i // 2:03}.{'json' if i % 2 else 'wav'}", note) for i in range(600)])
-    tracemalloc.start()
-    num_recordings = sum(len(recording.metadata) for recording in open_source(tmp_path / "x.tar").recordings())
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert num_recordings == 300 and peak < 5_000_000 < 300 * len(note)
+    peaks = []
+    for _ in range(3):  # what else allocates in this process, a thread or a first import, does so once
+        tracemalloc.start()
+        num_recordings = sum(len(recording.metadata) for recording in open_source(tmp_path / "x.tar").recordings())
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert num_recordings == 300 and min(peaks) < 5_000_000 < 300 * len(note)
