@@ -18,6 +18,7 @@ from solfa.config import Config
 from solfa.errors import ConfigError
 from solfa.ops.frame_spectra import unit_hann
 from solfa.ops.mel_spectrogram import mel_filters
+from solfa.ops.power_spectrum import OVERLAP, power_spectrum
 
 FLOOR = 1e-5
 """A power, as in EnCodec: that of a sine 72 dB below full scale in a window of 1024 samples."""
@@ -29,7 +30,7 @@ Window = Annotated[int, Field(ge=4, multiple_of=4)]
 """Samples per window; the hop is a quarter of it."""
 
 
-def spectrum(audio: Float[Tensor, "B C N"], window: int, overlap: int = 4) -> Complex[Tensor, "B C F T"]:
+def spectrum(audio: Float[Tensor, "B C N"], window: int, overlap: int = OVERLAP) -> Complex[Tensor, "B C F T"]:
     """Transform windows, `overlap` of which cover every sample; half precision becomes float32."""
     audio = audio.to(torch.promote_types(audio.dtype, torch.float32))
     transformed: Tensor = torch.stft(
@@ -43,12 +44,6 @@ def spectrum(audio: Float[Tensor, "B C N"], window: int, overlap: int = 4) -> Co
     return transformed.reshape(*audio.shape[:2], *transformed.shape[1:])
 
 
-def power_spectrum(audio: Float[Tensor, "B C N"], window: int) -> Float[Tensor, "B C F T"]:
-    """Square the magnitudes in a way that has a gradient at zero."""
-    transformed = spectrum(audio, window)
-    return transformed.real.square() + transformed.imag.square()
-
-
 def mel_power(
     audio: Float[Tensor, "B C N"],
     sample_rate: int,
@@ -60,7 +55,7 @@ def mel_power(
     """Sum the power in mel bands; `max_hz` defaults to half the sample rate."""
     power = power_spectrum(audio, window)
     filters = _filters(num_bands, window, sample_rate, min_hz, max_hz or sample_rate / 2, power.dtype, power.device)
-    return filters @ power
+    return (power @ filters.T).mT
 
 
 def time_loss(
