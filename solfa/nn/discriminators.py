@@ -1,6 +1,6 @@
 """Discriminators that look at spectra: the multi-scale STFT discriminator of EnCodec (Défossez et al. 2022).
 
-    audio ──► STFT ──► real and imaginary parts as channels [B, 2C, T, F]
+    audio ──► STFT ──► magnitudes compressed ──► real and imaginary parts as channels [B, 2C, T, F]
           ──► conv 3x9 ──► conv 3x9, stride 2 in frequency, dilated in time (once per dilation) ──► conv 3x3 ──► logits
 
 One such network per window. Leaky ReLU and a feature map follow every convolution but the last. Spectra are centred, so
@@ -24,6 +24,8 @@ from solfa.ops.audio_losses import Window, spectrum
 LEAK = 0.2
 KERNEL = (3, 9)
 """In frames and frequency bins."""
+SMALLEST = 1e-3
+"""The magnitude below which compression sees no difference, so that its slope stays finite; a sine has about 10."""
 
 
 class Judgement(NamedTuple):
@@ -46,6 +48,8 @@ class StftDiscriminatorConfig(Config):
     """How many windows cover each sample; 2 halves the time."""
     first_stride: Literal[1, 2] = 1
     """In frequency, of the first layer; 2 halves the time."""
+    compression: float = Field(default=1.0, gt=0, le=1)
+    """The exponent of magnitudes, phases stay: 1 shows spectra as they are; with 0.3 quiet bins are seen, too."""
 
     def build(self, num_channels: int) -> "MultiScaleStftDiscriminator":
         """Build the discriminators for a number of audio channels."""
@@ -57,7 +61,7 @@ class StftDiscriminator(nn.Module):
 
     def __init__(self, config: StftDiscriminatorConfig, num_channels: int, window: int) -> None:
         super().__init__()
-        self.window, self.overlap = window, config.overlap
+        self.window, self.overlap, self.compression = window, config.overlap, config.compression
         num_filters, small = config.num_filters, (KERNEL[0], KERNEL[0])
         self.layers = nn.ModuleList(
             [
@@ -70,6 +74,8 @@ class StftDiscriminator(nn.Module):
 
     def forward(self, audio: Float[Tensor, "B C N"]) -> Judgement:
         transformed = spectrum(audio, self.window, self.overlap).transpose(-2, -1)
+        if self.compression != 1:
+            transformed = transformed * (transformed.abs() + SMALLEST).pow(self.compression - 1)
         x = torch.cat([transformed.real, transformed.imag], dim=1)
         # With few channels and large images, channels-last convolutions take half the time on CPUs.
         x = x.contiguous(memory_format=torch.channels_last)

@@ -60,6 +60,33 @@ def test_a_judgement_equals_the_convolutions_written_out():
     torch.testing.assert_close(judgement.features[-1], x)
 
 
+def test_compressed_spectra_keep_their_phases_and_show_what_is_quiet():
+    config = StftDiscriminatorConfig(num_filters=3, windows=(64,), compression=0.3)
+    (compressed,), (plain,) = config.build(1).scales, config.model_copy(update={"compression": 1.0}).build(1).scales
+    plain.load_state_dict(compressed.state_dict())
+    audio = torch.randn(2, 1, 300)
+    audio[1] *= 0.01
+    seen = []
+    compressed.layers[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    plain.layers[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    compressed(audio), plain(audio)
+    found, whole = (torch.complex(parts[:, 0], parts[:, 1]) for parts in seen)
+    slow = torch.tensor(
+        [[[z / (abs(z) + 1e-3) ** 0.7 for z in bins] for bins in clip] for clip in whole.tolist()]  # complex128
+    )
+    torch.testing.assert_close(found, slow.to(found.dtype), rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(found.angle(), whole.angle(), rtol=1e-5, atol=1e-5)
+    ratio, uncompressed = (spectra[1].abs().mean() / spectra[0].abs().mean() for spectra in (found, whole))
+    assert uncompressed < 0.02 < 0.2 < ratio
+
+
+def test_silence_has_a_finite_gradient_in_compressed_spectra():
+    audio = torch.zeros(1, 1, 200, requires_grad=True)
+    (judged,) = StftDiscriminatorConfig(num_filters=3, windows=(64,), compression=0.3).build(1)(audio)
+    judged.logits.sum().backward()
+    assert audio.grad.isfinite().all()
+
+
 def test_clips_are_judged_apart():
     discriminator = SMALL.build(1)
     audio = torch.randn(3, 1, 400)
