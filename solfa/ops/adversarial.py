@@ -82,11 +82,20 @@ def feature_matching_loss(real: Features, fake: Features) -> Float[Tensor, ""]:
     if [len(maps) for maps in real] != [len(maps) for maps in fake] or not real:
         raise ValueError("feature matching: expected the same maps for real and fake sounds, and at least one")
     ratios = [
-        (one.detach() - other).abs().mean() / (one.detach().abs().mean() + EPSILON)
+        _mean_size(one.detach() - other) / (_mean_size(one.detach()) + EPSILON)
         for one_maps, other_maps in zip(real, fake, strict=True)
         for one, other in zip(one_maps, other_maps, strict=True)
     ]
     return torch.stack(ratios).mean()
+
+
+def _mean_size(values: Float[Tensor, "..."]) -> Float[Tensor, ""]:
+    """Average the absolute values; the gradient lies in memory as the values do (channels last, say).
+
+    That of `abs().mean()` does not, and all layers before would read across memory.
+    """
+    size: Tensor = torch.linalg.vector_norm(values, 1) / values.numel()
+    return size
 
 
 def _mean(of: Callable[[Tensor], Tensor], logits: Logits) -> Float[Tensor, ""]:

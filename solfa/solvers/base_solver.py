@@ -151,6 +151,10 @@ class BaseSolver(Generic[C]):
         """Name the validation metric whose lowest value marks the best epoch; None takes the last epoch."""
         return None
 
+    def last_is_best(self) -> bool:
+        """Say whether the newest weights are the best, because `best_metric` does not show what they learn now."""
+        return self.best_metric() is None
+
     def batch_weight(self, batch: Any) -> float:
         """Return the weight of a batch in the mean of a metric."""
         return float(len(batch)) if hasattr(batch, "__len__") else 1.0

@@ -203,7 +203,7 @@ class StandardSolver(BaseSolver[C]):
         with self._averaged_weights():
             if "valid" in self.dataloaders:
                 results["valid"] = self.run_stage("valid")
-            self._persistence.note_best(self.epoch, results, self.best_metric())
+            self._persistence.note_best(self.epoch, results, self.best_metric(), takes_last=self.last_is_best())
         due = self._due_stages()
         with self._best_weights() if due else nullcontext():
             for stage in due:

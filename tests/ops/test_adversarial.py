@@ -67,6 +67,17 @@ def test_feature_matching_is_zero_for_equal_features_and_does_not_depend_on_thei
     assert feature_matching_loss(*loud).item() == pytest.approx(feature_matching_loss(real, fake).item(), rel=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_gradient_of_feature_matching_lies_in_memory_as_the_maps_do(dtype):
+    real, fake = (torch.randn(2, 8, 5, 7).to(dtype, memory_format=torch.channels_last) for _ in range(2))
+    fake.requires_grad_()
+    feature_matching_loss([[real]], [[fake]]).backward()
+    assert fake.grad.is_contiguous(memory_format=torch.channels_last)
+    slope = 1 / (2 * 8 * 5 * 7) / real.detach().double().abs().mean()
+    expected = (fake.detach().double() - real.double()).sign() * slope
+    torch.testing.assert_close(fake.grad.double(), expected, rtol=0.02 if dtype == torch.bfloat16 else 1e-5, atol=0)
+
+
 def test_feature_matching_moves_only_the_fake_and_survives_empty_maps():
     real, fake = (torch.zeros(2, 3, requires_grad=True), torch.ones(2, 3, requires_grad=True))
     loss = feature_matching_loss([[real]], [[fake]])

@@ -150,6 +150,13 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
     def best_metric(self) -> str:
         return "mel_distance"
 
+    def last_is_best(self) -> bool:
+        """Keep the newest weights once discriminators take part: they raise the mel distance for what it cannot hear."""
+        adversarial = self.cfg.adversarial
+        if adversarial is None or not (adversarial.weight or adversarial.feature_weight):
+            return False
+        return self.epoch * self.cfg.optim.updates_per_epoch > adversarial.start_update
+
     def run_step(self, idx: int, batch: Batch, metrics: Metrics) -> Metrics:
         audio = self._waveform(batch.arrays, batch.mask)
         older = None
@@ -234,9 +241,9 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         adversarial = self.cfg.adversarial
         if adversarial is not None and self._total_updates() >= adversarial.start_update:
             judge = unwrapped(self.discriminator)
-            with torch.no_grad():
+            with torch.no_grad(), self.fabric.autocast():
                 real: list[Judgement] = judge(audio)
-            with frozen(judge):
+            with frozen(judge), self.fabric.autocast():
                 fake: list[Judgement] = judge(decoded)
             losses[FOOLING] = adversarial.loss.generator_loss([found.logits for found in fake])
             losses[MAPS] = feature_matching_loss([found.features for found in real], [found.features for found in fake])

@@ -108,6 +108,31 @@ def test_discriminators_begin_when_told_and_learn_only_in_their_own_step(tones: 
     assert steps == {2.0}
 
 
+@pytest.mark.parametrize(
+    ("adversarial", "kept"),
+    [
+        ({"start_update": 0}, 3),
+        ({"start_update": 2}, 3),  # from the last epoch on
+        ({"start_update": 3}, "best"),
+        ({"start_update": 0, "weight": 0.0, "feature_weight": 0.0}, "best"),
+        (None, "best"),
+    ],
+)
+def test_once_discriminators_take_part_the_last_weights_are_kept(
+    tones: Path, tmp_path: Path, adversarial: dict[str, Any] | None, kept: int | str
+) -> None:
+    values = values_for(tones, optim__updates_per_epoch=1, optim__epochs=3)
+    if adversarial is not None:
+        adversarial = values["adversarial"] | adversarial
+    solver = solver_of(tmp_path, values | {"adversarial": adversarial})
+    solver.run()
+    distances = [epoch["valid"]["mel_distance"] for epoch in solver.history]
+    best = read_state(tmp_path / "best.pt")
+    assert best["epoch"] == (1 + distances.index(min(distances)) if kept == "best" else kept)
+    assert best["metric"] == "mel_distance"  # what the card of an exported codec draws
+    assert read_state(tmp_path / "checkpoint.pt")["best"]["epoch"] == best["epoch"]
+
+
 def test_padding_is_silence_and_not_the_lowest_class(tones: Path, tmp_path: Path) -> None:
     solver = solver_of(tmp_path, values_for(tones))
     codes = torch.zeros(1, 6, 1, dtype=torch.int64)
