@@ -151,7 +151,7 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         return "mel_distance"
 
     def last_is_best(self) -> bool:
-        """Keep the newest weights once discriminators take part: they raise the mel distance for what it cannot hear."""
+        """Keep the newest weights once discriminators take part: the mel distance does not hear what they change."""
         adversarial = self.cfg.adversarial
         if adversarial is None or not (adversarial.weight or adversarial.feature_weight):
             return False
