@@ -15,8 +15,8 @@ Needs packages that carry their weights, and what one of them runs on:
     pip install --no-deps musicnn
     pip install speechmos librosa onnxruntime requests
 
-Writes OUT/heard.json, and OUT/music-CLIPS/SYSTEM/*.wav and OUT/speech-CLIPS/SYSTEM/*.wav, to listen to; CLIPS stands for
-which excerpts were chosen.
+Writes OUT/heard.json, and OUT/music-CLIPS/SYSTEM/*.wav and OUT/speech-CLIPS/SYSTEM/*.wav, to listen to; CLIPS stands
+for which excerpts were chosen.
 """
 
 import argparse
