@@ -27,13 +27,14 @@ from typing import Any
 from quality.clips import choose_clips, read_table
 from quality.competitors import Opus, System, codec_systems
 from quality.listening import ORIGINAL, SECONDS, hear_music, hear_speech, render
+from quality.speech_codecs import is_for, lyra_systems
 
 from solfa.errors import ConfigError, SolfaError
 
 
 def report(options: argparse.Namespace) -> None:
     systems: list[System] = [ORIGINAL, *codec_systems(options.codec, options.codebooks)]
-    systems += [Opus(kbit) for kbit in options.opus]
+    systems += [*(Opus(kbit) for kbit in options.opus), *lyra_systems(options.lyra)]
     if len(systems) < 2:
         raise ConfigError("expected a codec to listen to, found none; name one with --codec")
     rows = [row for table in options.tables for row in read_table(table)]
@@ -42,7 +43,7 @@ def report(options: argparse.Namespace) -> None:
         clips = choose_clips([row for row in rows if row.kind == kind], options.clips, 1, SECONDS[kind])
         if len(clips) < 2:
             raise ConfigError(f"{kind}: expected at least two recordings in the tables, found {len(clips)}")
-        folders = render(systems, clips, kind, options.out)
+        folders = render([system for system in systems if is_for(system, kind)], clips, kind, options.out)
         heard[kind] = hear_music(folders) if kind == "music" else hear_speech(folders)
     (options.out / "heard.json").write_text(json.dumps(heard, indent=2) + "\n", encoding="utf-8")
     show(heard)
@@ -74,6 +75,9 @@ def main() -> None:
     )
     parser.add_argument("--codebooks", type=_numbers, default=[], help="numbers of codebooks, e.g. 4,8; else all")
     parser.add_argument("--opus", type=_numbers, default=[], help="target rates in kbit/s, e.g. 6,9")
+    parser.add_argument(
+        "--lyra", type=Path, metavar="DIR", help="Lyra's .tflite files: 3.2, 6 and 9.2 kbit/s on speech"
+    )
     parser.add_argument("--clips", type=int, default=20, help="at most, of every table, kind and package")
     parser.add_argument("--out", type=Path, default=Path("heard"))
     try:
