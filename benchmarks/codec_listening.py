@@ -5,10 +5,10 @@
 
 Every TABLE is a CSV as codec_quality.py takes it; excerpts are chosen by its rule, as mono at 48 kHz. On music: KAD by
 musicnn between all copies and all originals, with a 95 % interval over recordings, and its difference to the first
-system with the interval of that. On speech: PLCMOS (trained on the opinions of people about artefacts) and the P.808
-score of DNSMOS (about speech in noise), which see no original, as means with the standard error of the mean, and the
-difference to the first system over the same clips. Copies are kept in --out as WAV at 24 kHz: what is there is not made
-again, so give another folder after a codec has changed under its name.
+system with the interval of that. On speech: PLCMOS (trained on people's opinions of speech with concealed packet
+losses) and the P.808 score of DNSMOS (about speech in noise), which see no original, as means with the standard error
+of the mean, and the difference to the first system over the same clips. Copies are kept in --out as WAV at 24 kHz: what
+is there is not made again.
 
 Needs packages that carry their weights, and what one of them runs on:
 
@@ -21,10 +21,11 @@ for which excerpts were chosen.
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from quality.clips import choose_clips, read_table
+from quality.clips import Kind, choose_clips, read_table
 from quality.competitors import Opus, System, codec_systems
 from quality.listening import ORIGINAL, SECONDS, hear_music, hear_speech, render
 from quality.speech_codecs import is_for, lyra_systems
@@ -35,35 +36,39 @@ from solfa.errors import ConfigError, SolfaError
 def report(options: argparse.Namespace) -> None:
     systems: list[System] = [ORIGINAL, *codec_systems(options.codec, options.codebooks)]
     systems += [*(Opus(kbit) for kbit in options.opus), *lyra_systems(options.lyra)]
-    if len(systems) < 2:
-        raise ConfigError("expected a codec to listen to, found none; name one with --codec")
     rows = [row for table in options.tables for row in read_table(table)]
     heard: dict[str, Any] = {}
     for kind in options.kind or SECONDS:
         clips = choose_clips([row for row in rows if row.kind == kind], options.clips, 1, SECONDS[kind])
         if len(clips) < 2:
             raise ConfigError(f"{kind}: expected at least two recordings in the tables, found {len(clips)}")
-        folders = render([system for system in systems if is_for(system, kind)], clips, kind, options.out)
+        suited = [system for system in systems if is_for(system, kind)]
+        if len(suited) < 2:
+            raise ConfigError(
+                f"{kind}: expected a codec to listen to, found none; name one with --codec, or choose --kind"
+            )
+        folders = render(suited, clips, kind, options.out)
         heard[kind] = hear_music(folders) if kind == "music" else hear_speech(folders)
+        show(kind, heard[kind])
     (options.out / "heard.json").write_text(json.dumps(heard, indent=2) + "\n", encoding="utf-8")
-    show(heard)
 
 
-def show(heard: dict[str, Any]) -> None:
-    """Print a line for each system and kind of sound."""
-    for name, found in heard.get("music", {}).items():
-        low, high = found["interval"]
-        beside = "".join(
-            f", {one['value']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}] to the first"
-            for one in found["differences"]
-        )
-        print(f"music, {name}: KAD {found['kad']:.2f} [{low:.2f}, {high:.2f}] of {found['clips']} clips{beside}")
-    for name, found in heard.get("speech", {}).items():
-        parts = []
-        for measure, one in found.items():
-            beside = f"{one['difference']:+.2f} ± {one['difference_error']:.2f} to the first"
-            parts.append(f"{measure} {one['mean']:.2f} ± {one['error']:.2f} ({beside})")
-        print(f"speech, {name}: {', '.join(parts)}")
+def show(kind: Kind, heard: Mapping[str, Any]) -> None:
+    """Print a line for each system."""
+    for name, found in heard.items():
+        if kind == "music":
+            low, high = found["interval"]
+            parts = [f"KAD {found['kad']:.2f} [{low:.2f}, {high:.2f}] of {found['clips']} clips"]
+            parts += [
+                f"{d['value']:+.2f} [{d['low']:+.2f}, {d['high']:+.2f}] to the first" for d in found["differences"]
+            ]
+        else:
+            parts = [
+                f"{measure} {one['mean']:.2f} ± {one['error']:.2f} "
+                f"({one['difference']:+.2f} ± {one['difference_error']:.2f} to the first)"
+                for measure, one in found.items()
+            ]
+        print(f"{kind}, {name}: {', '.join(parts)}", flush=True)
 
 
 def main() -> None:

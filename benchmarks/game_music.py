@@ -1,7 +1,7 @@
 """The music that the heads of SaShiMi are compared on: the middle minute of every track of three games, as mono WAV.
 
     apt-get download wesnoth-1.16-music singularity-music warzone2100-music
-    for deb in *.deb; do dpkg -x $deb packages/${deb%%_*}; done
+    mkdir packages && for deb in *.deb; do dpkg -x $deb packages/${deb%%_*}; done
     python benchmarks/game_music.py packages/ MUSIC
 
 `recipes/built_in_codec/collect.py corpus` leaves the same folders in corpus/packages. Writes MUSIC/PACKAGE/TRACK.wav,
@@ -30,7 +30,7 @@ def find_tracks(packages: Path) -> dict[str, Path]:
         if not files:
             raise ConfigError(
                 f"{packages}: expected the unpacked package {package} with its tracks, found none; "
-                f"apt-get download {package}, and dpkg -x it into {packages / package}"
+                f"apt-get download {package}, mkdir -p {packages}, and dpkg -x it into {packages / package}"
             )
         for path in files:
             name = f"{package}/{path.stem}"

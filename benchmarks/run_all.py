@@ -56,7 +56,7 @@ BENCHMARKS = (
     Benchmark("training step", "lm_training_step.py", "--layers 4 --rounds 2"),
     Benchmark("SaShiMi, generating", "sashimi_generation.py", "--samples 1024 --rounds 3 --compared 0"),
     Benchmark("SaShiMi, training step", "sashimi_training_step.py", "--layers 2 --rounds 2"),
-    Benchmark("codec losses", "codec_losses.py", "--bf16 --rounds 3"),
+    Benchmark("codec losses", "codec_losses.py", "--bf16 --rounds 3", "--bf16"),
 )
 
 

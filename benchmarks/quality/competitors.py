@@ -23,6 +23,7 @@ from solfa.audio.decoders.byte_range import ByteRange, open_range
 from solfa.audio.decoders.mpeg import after_header, count_frames, first_frame, parse_frame
 from solfa.audio.decoders.ogg import read_page
 from solfa.codecs import Codec, load_codec
+from solfa.codecs.protocol import decoding_fingerprint
 from solfa.errors import ConfigError
 
 from .clips import SAMPLE_RATE, Mono
@@ -122,7 +123,7 @@ class SolfaCodec:
     num_codebooks: int | None = None
 
     def identity(self) -> Mapping[str, object]:
-        return {"codec": loaded(self.spec, self.num_codebooks).fingerprint}
+        return {"codec": decoding_fingerprint(loaded(self.spec, self.num_codebooks))}
 
     def render(self, reference: Mono) -> Rendition:
         codec = loaded(self.spec, self.num_codebooks)

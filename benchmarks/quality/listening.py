@@ -15,6 +15,7 @@ import numpy as np
 import solfa
 from solfa.audio import read_audio, write_audio
 from solfa.errors import ConfigError
+from solfa.files.digest import value_sha256
 from solfa.ui.terminal.console import progress_bar
 
 from .clips import Clip, Kind, Mono, read_excerpt
@@ -33,9 +34,7 @@ def render(systems: Sequence[System], clips: Sequence[Clip], kind: Kind, out: Pa
     """Put every clip through every system; return the folder of each, which holds these clips and no others."""
     chosen = hashlib.sha256("".join(clip.digest for clip in clips).encode()).hexdigest()[:8]
     place = out / f"{kind}-{chosen}"
-    folders = {system.name: place / re.sub(r"\W+", "_", system.name).strip("_") for system in systems}
-    if len(set(folders.values())) < len(folders):
-        raise ConfigError(f"expected systems of different names, found {', '.join(folders)}")
+    folders = {system.name: place / _folder_name(system) for system in systems}
     with progress_bar(kind, "clips") as bar:
         for number, clip in enumerate(clips, start=1):
             missing = [s for s in systems if not (folders[s.name] / f"{clip.digest[:16]}.wav").exists()]
@@ -48,6 +47,12 @@ def render(systems: Sequence[System], clips: Sequence[Clip], kind: Kind, out: Pa
                 write_audio(folders[system.name] / f"{clip.digest[:16]}.wav", audio[None], RATE, wav_subtype="PCM_16")
             bar(number, len(clips))
     return folders
+
+
+def _folder_name(system: System) -> str:
+    """Name a system and what its output depends on, so that copies of another of its name are not taken for its own."""
+    name = re.sub(r"\W+", "_", system.name).strip("_")
+    return f"{name}-{value_sha256(dict(system.identity()))[:8]}"
 
 
 def hear_music(folders: Mapping[str, Path]) -> dict[str, dict[str, Any]]:

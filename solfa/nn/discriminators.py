@@ -25,7 +25,7 @@ LEAK = 0.2
 KERNEL = (3, 9)
 """In frames and frequency bins."""
 SMALLEST = 1e-3
-"""The magnitude below which compression sees no difference, so that its slope stays finite; a sine has about 10."""
+"""Spectra of smaller magnitudes are only multiplied, so that slopes stay finite; a sine at full scale has about 10."""
 
 
 class Judgement(NamedTuple):
@@ -78,7 +78,7 @@ class StftDiscriminator(nn.Module):
             transformed = transformed * (transformed.abs() + SMALLEST).pow(self.compression - 1)
         x = torch.cat([transformed.real, transformed.imag], dim=1)
         # With few channels and large images, channels-last convolutions take half the time on CPUs.
-        x = x.contiguous(memory_format=torch.channels_last)
+        x = x.to(next(self.parameters()).dtype, memory_format=torch.channels_last)
         features = []
         for layer in self.layers:
             x = F.leaky_relu(layer(x), LEAK)

@@ -92,10 +92,12 @@ def feature_matching_loss(real: Features, fake: Features) -> Float[Tensor, ""]:
 def _mean_size(values: Float[Tensor, "..."]) -> Float[Tensor, ""]:
     """Average the absolute values; the gradient lies in memory as the values do (channels last, say).
 
-    That of `abs().mean()` does not, and all layers before would read across memory.
+    That of `abs().mean()` does not, and all layers before would read across memory. Row by row and in float32, because
+    one sum over a map stops growing after 2^24 numbers, and overflows in float16.
     """
-    size: Tensor = torch.linalg.vector_norm(values, 1) / values.numel()
-    return size
+    precise = torch.promote_types(values.dtype, torch.float32)
+    sizes: Tensor = torch.linalg.vector_norm(values, 1, dim=-1, dtype=precise)
+    return sizes.mean() / values.shape[-1]
 
 
 def _mean(of: Callable[[Tensor], Tensor], logits: Logits) -> Float[Tensor, ""]:

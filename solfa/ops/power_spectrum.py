@@ -22,7 +22,9 @@ OVERLAP = 4
 
 
 def power_spectrum(audio: Float[Tensor, "B C N"], window: int) -> Float[Tensor, "B C T F"]:
-    """Square the magnitudes of `1 + N // hop` windows of an even size; half precision becomes float32."""
+    """Square the magnitudes of `1 + N // hop` windows of a multiple of 4 samples; half precision becomes float32."""
+    if window % OVERLAP:
+        raise ValueError(f"power_spectrum: expected a window of a multiple of {OVERLAP} samples, found {window}")
     audio = audio.to(torch.promote_types(audio.dtype, torch.float32))
     power: Tensor = _PowerSpectrum.apply(audio.flatten(0, 1), window)  # type: ignore[no-untyped-call]
     return power.view(*audio.shape[:2], *power.shape[1:])
@@ -51,9 +53,8 @@ class _PowerSpectrum(torch.autograd.Function):
         terms[..., 0] *= 2
         terms[..., -1] *= 2
         frames = torch.fft.irfft(terms, n=window, norm="forward") * unit_hann(window, gradient.dtype, gradient.device)
-        audio = _overlap_add(frames.unflatten(-1, (OVERLAP, -1)))[:, window // 2 :]
-        # What the last window does not reach has no part in any power.
-        return F.pad(audio, (0, num_samples - audio.shape[1])), None
+        audio = _overlap_add(frames.unflatten(-1, (OVERLAP, -1)))
+        return audio[:, window // 2 : window // 2 + num_samples], None
 
 
 def _overlap_add(quarters: Float[Tensor, "b T Q hop"]) -> Float[Tensor, "b n"]:

@@ -78,6 +78,11 @@ def test_the_gradient_of_feature_matching_lies_in_memory_as_the_maps_do(dtype):
     torch.testing.assert_close(fake.grad.double(), expected, rtol=0.02 if dtype == torch.bfloat16 else 1e-5, atol=0)
 
 
+def test_feature_matching_of_large_maps_in_half_precision_does_not_overflow():
+    real = torch.ones(1, 4, 200, 200).half()
+    assert feature_matching_loss([[real]], [[2 * real]]).item() == pytest.approx(1.0)
+
+
 def test_feature_matching_moves_only_the_fake_and_survives_empty_maps():
     real, fake = (torch.zeros(2, 3, requires_grad=True), torch.ones(2, 3, requires_grad=True))
     loss = feature_matching_loss([[real]], [[fake]])

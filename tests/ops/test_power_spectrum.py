@@ -52,3 +52,8 @@ def test_a_gradient_of_the_gradient_is_refused_not_wrong():
     audio = noise(1, 1, 40).requires_grad_()
     with pytest.raises(RuntimeError, match="its gradient has no gradient"):
         torch.autograd.grad(power_spectrum(audio, 8).sum(), audio, create_graph=True)
+
+
+def test_windows_that_quarters_do_not_fill_are_refused():
+    with pytest.raises(ValueError, match="a multiple of 4 samples, found 6"):
+        power_spectrum(torch.zeros(1, 1, 20), 6)

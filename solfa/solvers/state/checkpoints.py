@@ -150,11 +150,11 @@ class Persistence:
             copy_path(self._folder, old).unlink()
 
     def note_best(self, epoch: int, results: Mapping[str, Metrics], metric: str | None, *, takes_last: bool) -> None:
-        """Keep the current weights if this epoch is the best so far, or the last one if that is to be kept."""
+        """Keep the current weights if this epoch is the best so far, or if the last one is to be kept."""
         if not self._registry.best:
             return
-        value = -float(epoch) if takes_last or metric is None else _metric(results, metric)
-        if not value < self._best["value"]:
+        value = -float(epoch) if metric is None else _metric(results, metric)
+        if not (takes_last or value < self._best["value"]):
             return
         self._best = {"epoch": epoch, "value": value}
         states = self._registry.best_states()

@@ -8,6 +8,7 @@ The data is waveforms in a `mulaw` or `linear` dataset: one code per sample, exa
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
 import numpy as np
@@ -241,9 +242,9 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         adversarial = self.cfg.adversarial
         if adversarial is not None and self._total_updates() >= adversarial.start_update:
             judge = unwrapped(self.discriminator)
-            with torch.no_grad(), self.fabric.autocast():
+            with torch.no_grad(), self._judging_precision():
                 real: list[Judgement] = judge(audio)
-            with frozen(judge), self.fabric.autocast():
+            with frozen(judge), self._judging_precision():
                 fake: list[Judgement] = judge(decoded)
             losses[FOOLING] = adversarial.loss.generator_loss([found.logits for found in fake])
             losses[MAPS] = feature_matching_loss([found.features for found in real], [found.features for found in fake])
@@ -251,6 +252,10 @@ class CompressionSolver(StandardSolver[CompressionConfig]):
         balanced = self.balancer.balance(losses, decoded)
         surrogate = loss_of_gradient(passed.audio, balanced.gradient) + passed.bottleneck.loss
         metrics["grad_norm"] = self.update(surrogate)
+
+    def _judging_precision(self) -> AbstractContextManager[None]:
+        """Judge as the run computes, but not in float16: no scaler enlarges the gradients that the balancer takes."""
+        return nullcontext() if self.cfg.precision == "16-mixed" else self.fabric.autocast()
 
     def _train_discriminator(self, audio: Tensor, decoded: Tensor, metrics: Metrics) -> None:
         adversarial = self.cfg.adversarial

@@ -19,6 +19,7 @@ from solfa.generate.clip import GeneratedClip
 from solfa.models.codec.codec_files import save_codec_model
 from solfa.models.codec.network import Reconstruction
 from solfa.solvers.experiment import Experiment
+from solfa.solvers.fabric.wrappers import unwrapped
 from solfa.solvers.tasks.compression import CompressionConfig, CompressionSolver
 from solfa.solvers.tasks.older_codes import OlderCodesConfig
 from solfa.solvers.watchers.protocol import Watcher, Watchers
@@ -111,8 +112,7 @@ def test_discriminators_begin_when_told_and_learn_only_in_their_own_step(tones: 
 @pytest.mark.parametrize(
     ("adversarial", "kept"),
     [
-        ({"start_update": 0}, 3),
-        ({"start_update": 2}, 3),  # from the last epoch on
+        ({"start_update": 2}, 3),  # from the last epoch on, though the first is the best
         ({"start_update": 3}, "best"),
         ({"start_update": 0, "weight": 0.0, "feature_weight": 0.0}, "best"),
         (None, "best"),
@@ -130,7 +130,23 @@ def test_once_discriminators_take_part_the_last_weights_are_kept(
     best = read_state(tmp_path / "best.pt")
     assert best["epoch"] == (1 + distances.index(min(distances)) if kept == "best" else kept)
     assert best["metric"] == "mel_distance"  # what the card of an exported codec draws
+    assert best["value"] == distances[best["epoch"] - 1]
     assert read_state(tmp_path / "checkpoint.pt")["best"]["epoch"] == best["epoch"]
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("32-true", torch.float32), ("bf16-mixed", torch.bfloat16), ("bf16-true", torch.bfloat16)]
+)
+def test_the_codec_is_judged_in_the_precision_of_the_run(
+    tones: Path, tmp_path: Path, precision: str, dtype: torch.dtype
+) -> None:
+    values = values_for(tones, precision=precision, optim__updates_per_epoch=1, optim__epochs=1)
+    solver = solver_of(tmp_path, values | {"adversarial": values["adversarial"] | {"start_update": 0}})
+    seen: list[torch.dtype] = []
+    judge = unwrapped(solver.discriminator)
+    judge.register_forward_hook(lambda _, __, judged: seen.append(judged[0].features[0].dtype))
+    solver.run()
+    assert seen[:2] == [dtype, dtype]  # originals, copies; then the discriminators' own step
 
 
 def test_padding_is_silence_and_not_the_lowest_class(tones: Path, tmp_path: Path) -> None:
