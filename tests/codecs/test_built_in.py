@@ -260,7 +260,7 @@ def test_in_float32_the_codes_of_a_reference_clip_change_only_where_two_are_almo
 
     The later codebooks of that frame follow it. Two of the thirty frames may differ so. Measured: none does on
     x86-64 with SSE, AVX2 or AVX-512, with one thread, two or four; weights that are off by 0.1 % change none to
-    three frames, by 1 % six to eighteen.
+    four frames, by 1 % seven to twenty-one.
     """
     pinned, made = read_reference(name), make_reference(name)
     assert len(made.codes) == len(pinned.codes) == 30
