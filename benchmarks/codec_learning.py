@@ -3,6 +3,7 @@
     solfa encode MUSIC music.solfa --codec mulaw:bits=16,sample_rate=24000
     python benchmarks/codec_learning.py music.solfa --seconds 80
     python benchmarks/codec_learning.py music.solfa --seconds 80 --codebooks 8 --networks spectral,direct
+    python benchmarks/codec_learning.py music.solfa --seconds 240 --codebooks 8 --networks direct,wide,deep,decoder,half
 
 With --codebooks, the latents are quantized, as they are in the built-in codec; without, what is compared are the
 networks alone. Printed after each quarter of the time are updates, mel loss, mel distance and SI-SDR on excerpts of the
@@ -28,10 +29,25 @@ from solfa.ops.audio_metrics import batch_mel_distance_db
 RATE, LENGTH, BATCH = 24_000, 24_000, 8
 LEARNING_RATE, WARM_UP = 8e-4, 50
 SPECTRAL = SpectralConfig(dim=64, encoder_width=240, encoder_blocks=4, decoder_width=288, decoder_blocks=6)
+DIRECT = SPECTRAL.model_copy(update={"direct_coefficients": 48})
+
+
+def _resized(encoder_width: int, encoder_blocks: int, decoder_width: int, decoder_blocks: int) -> SpectralConfig:
+    sizes = {"encoder_width": encoder_width, "encoder_blocks": encoder_blocks}
+    sizes |= {"decoder_width": decoder_width, "decoder_blocks": decoder_blocks}
+    return DIRECT.model_copy(update=sizes)
+
+
 NETWORKS: dict[str, NetworkConfig] = {
     "seanet": SeanetConfig(num_filters=16, causal=False, lstm_layers=0),
     "spectral": SPECTRAL,
-    "direct": SPECTRAL.model_copy(update={"direct_coefficients": 48}),
+    "direct": DIRECT,
+    # The built-in codec's size divided otherwise: fewer blocks that are wider, more that are narrower, most of it for
+    # the decoder. And everything two thirds as wide, which is half the size.
+    "wide": _resized(328, 2, 392, 3),
+    "deep": _resized(176, 8, 208, 12),
+    "decoder": _resized(176, 4, 320, 6),
+    "half": _resized(160, 4, 192, 6),
 }
 
 

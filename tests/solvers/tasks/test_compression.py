@@ -135,7 +135,13 @@ def test_once_discriminators_take_part_the_last_weights_are_kept(
 
 
 @pytest.mark.parametrize(
-    ("precision", "dtype"), [("32-true", torch.float32), ("bf16-mixed", torch.bfloat16), ("bf16-true", torch.bfloat16)]
+    ("precision", "dtype"),
+    [
+        ("32-true", torch.float32),
+        ("bf16-mixed", torch.bfloat16),
+        ("bf16-true", torch.bfloat16),
+        ("16-mixed", torch.float32),  # no scaler enlarges the gradients that the balancer takes
+    ],
 )
 def test_the_codec_is_judged_in_the_precision_of_the_run(
     tones: Path, tmp_path: Path, precision: str, dtype: torch.dtype
