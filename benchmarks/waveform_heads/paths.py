@@ -36,8 +36,8 @@ BOUND = 1.0
 def step_up(reflections: Tensor) -> Tensor:
     """Turn reflection coefficients `[K, ...]` into the weights of a predictor, the latest amplitude's first."""
     predictor = reflections[:0]
-    for reflection in reflections.split(1):
-        predictor = torch.cat([predictor - reflection * predictor.flip(0), reflection])
+    for reflection in reflections:
+        predictor = torch.cat([predictor - reflection * predictor.flip(0), reflection[None]])
     return predictor
 
 
