@@ -27,14 +27,24 @@ from solfa.ops import LinearGrid, MulawGrid
 from solfa.ops.class_grid import Grid
 
 from .heads import BytesHeadConfig, PathCategoricalHead, PathCategoricalHeadConfig
+from .paths import BoundedDmlHeadConfig, StableDmlHeadConfig
 
-HeadConfig = CategoricalHeadConfig | DmlHeadConfig | BytesHeadConfig | PathCategoricalHeadConfig
+HeadConfig = (
+    CategoricalHeadConfig
+    | DmlHeadConfig
+    | BytesHeadConfig
+    | PathCategoricalHeadConfig
+    | StableDmlHeadConfig
+    | BoundedDmlHeadConfig
+)
 TITLES = {
     "categorical": "categorical",
     "categorical-path": "categorical, linear path",
     "dml": "mixture",
     "dml-path": "mixture, linear path",
     "dml-opening": "mixture, linear path, opening",
+    "dml-stable": "mixture, stable path",
+    "dml-bounded": "mixture, bounded path",
     "bytes": "coarse, then fine byte",
 }
 
@@ -75,6 +85,8 @@ CONTENDERS = (
 )
 OTHER_INPUTS = (
     *(Contender(grid, DmlHeadConfig(opening_samples=4096)) for grid in (MULAW8, LINEAR16)),
+    Contender(LINEAR16, StableDmlHeadConfig()),
+    Contender(LINEAR16, BoundedDmlHeadConfig()),
     Contender(LINEAR16, DmlHeadConfig(prediction_order=0), reads_amplitude=True),
     Contender(MULAW8, DmlHeadConfig(prediction_order=0), reads_amplitude=True),
     Contender(MULAW8, CategoricalHeadConfig(), reads_amplitude=True),

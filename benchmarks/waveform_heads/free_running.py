@@ -18,6 +18,7 @@ from solfa.errors import ConfigError
 from solfa.models import OutputHead, Sashimi, WaveformSampling, generate_classes, previous_classes
 from solfa.ops.class_grid import Grid
 
+from .paths import stepper_of
 from .recordings import Excerpts, Recorded
 from .report import paired_interval
 
@@ -81,7 +82,8 @@ def run_freely(
         for row in classes.split(1)
     ]
     seeds, prompt = list(range(len(classes))), classes[:, :prompt_samples]
-    drawn = generate_classes(network, head, classes.shape[1], WaveformSampling(), seeds, prompt)
+    stepper = stepper_of(network)
+    drawn = generate_classes(network, head, classes.shape[1], WaveformSampling(), seeds, prompt, make_stepper=stepper)
     own, real = (grid.to_audio(part)[:, prompt_samples:].double() for part in (drawn.classes, classes))
     bits_per_nat = 1 / math.log(2)
     own_bits = -drawn.log_prob / own.shape[1] * bits_per_nat

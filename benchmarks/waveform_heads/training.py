@@ -20,6 +20,7 @@ from solfa.solvers import OptimConfig, build_optimizer
 from solfa.solvers.optim import AdamW, Cosine, ParameterGroup, build_schedule
 
 from .contenders import Contender, WaveformModel
+from .paths import is_known_to_kernel
 from .recordings import Excerpts, Split, training_crops
 from .scoring import averages, score
 
@@ -175,6 +176,10 @@ def with_path(model: WaveformModel, option: str) -> DmlHead:
 def own_levels(model: WaveformModel, seed: int, update: int, settings: Settings, split: Split) -> Tensor:
     """Continue a training clip from its first crop, and score the levels that are expected in what was drawn."""
     head, prompt_samples = with_path(model, "--free-running"), settings.num_samples
+    if not is_known_to_kernel(model.network):
+        raise ConfigError(
+            "--free-running: expected the library's linear path, found one that the kernel cannot draw; use --only"
+        )
     num_samples = FREE_RUNNING_CROPS * prompt_samples
     long_enough = [recording for recording in split.train if len(recording.audio) >= num_samples]
     # The crops of another seed: not the ones that are learned from in this update.
